@@ -1,0 +1,102 @@
+// Command omni_exporter scrapes vLLM, vLLM-Omni and Dynamo, and serves what it
+// finds as one page.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/common/version"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/omni-exporter/omni_exporter/internal/config"
+	"github.com/omni-exporter/omni_exporter/internal/exporter"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+const (
+	// readHeaderTimeout bounds how long a client may take to send its headers.
+	readHeaderTimeout = 10 * time.Second
+	// idleTimeout is longer than the usual scrape intervals, so that Prometheus keeps
+	// its connection.
+	idleTimeout = 5 * time.Minute
+	// maxHeaderBytes bounds the headers of a request.
+	maxHeaderBytes = 64 << 10
+	// shutdownTimeout is how long requests under way may take after an interrupt.
+	shutdownTimeout = 15 * time.Second
+)
+
+// run runs the exporter until ctx ends and returns the exit status: 0, 1 for a
+// failure, or 2 for wrong usage.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	f, err := parseFlags(args, stdout, stderr)
+	switch {
+	case errors.Is(err, errDone):
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "omni_exporter: %v\n", err)
+		return 2
+	}
+	logger := newLogger(stderr, f.logLevel, f.logFormat)
+	c, err := f.config()
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	if f.checkOnly {
+		fmt.Fprintln(stdout, "configuration is valid")
+		return 0
+	}
+	logger.Info("starting omni_exporter", "version", version.Info(), "build", version.BuildContext())
+	if err := serve(ctx, c, f, logger); err != nil {
+		logger.Error("omni_exporter ends", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// serve answers requests until ctx ends, then lets those under way end.
+func serve(ctx context.Context, c *config.Config, f *flags, logger *slog.Logger) error {
+	e, err := exporter.New(c, f.options(logger))
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	server := &http.Server{
+		Handler: e.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- toolkit.ListenAndServe(server, f.web, logger) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("listen: %w", err)
+	case <-ctx.Done():
+	}
+	logger.Info("shutting down")
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(deadline); err != nil {
+		logger.Warn("requests under way were cut off", "err", err)
+		_ = server.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("listen: %w", err)
+	}
+	return nil
+}

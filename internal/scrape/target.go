@@ -1,0 +1,251 @@
+package scrape
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/omni-exporter/omni_exporter/internal/exposition"
+	"github.com/omni-exporter/omni_exporter/relabel"
+)
+
+// TargetOptions describe one target.
+type TargetOptions struct {
+	Address  string // host:port, as discovered
+	Pipeline string // "" for the unnamed pipeline
+	URL      *url.URL
+	Client   *http.Client
+	Rules    *relabel.Rules
+	Stage    string // of a target that is one replica of a stage; else ""
+	Engines  int    // that such a target runs
+
+	Timeout       time.Duration // longest time of a scrape
+	MinInterval   time.Duration // a page younger than this is served again
+	BodySizeLimit int64         // decompressed bytes; 0: no limit
+	Compression   bool          // ask for gzip instead of identity
+
+	Logger *slog.Logger
+}
+
+// Outcome is the end of one scrape of one target. It is immutable.
+type Outcome struct {
+	Started  time.Time
+	Duration time.Duration
+	BodySize int              // decompressed bytes
+	Page     *exposition.Page // nil if the scrape failed
+	Summary  *relabel.Summary // nil if the scrape failed
+	Failure  *Failure         // nil if it did not
+}
+
+// flight is a scrape under way or done.
+type flight struct {
+	done    chan struct{}
+	outcome *Outcome // set before done is closed
+	started time.Time
+	latest  time.Time // when the target's own timeout ends it, whoever waits
+
+	mu       sync.Mutex
+	deadline time.Time
+	timer    *time.Timer // ends the flight at the deadline
+}
+
+// launch returns a flight that ends at the deadline, and its context.
+func launch(ctx context.Context, now, deadline, latest time.Time) (context.Context, context.CancelCauseFunc, *flight) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	f := &flight{done: make(chan struct{}), started: now, latest: latest, deadline: earlier(deadline, latest)}
+	f.timer = time.AfterFunc(f.deadline.Sub(now), func() { cancel(context.DeadlineExceeded) })
+	return ctx, cancel, f
+}
+
+// extend lets a flight under way go on for a caller that waits longer than the one
+// for whom it was started: a caller in a hurry must not cost others the target.
+func (f *flight) extend(deadline time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if deadline = earlier(deadline, f.latest); deadline.After(f.deadline) && f.timer.Stop() {
+		f.deadline = deadline
+		f.timer.Reset(time.Until(deadline))
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// Target is one upstream endpoint.
+type Target struct {
+	options TargetOptions
+	request *http.Request
+	buffers *exposition.Buffers
+
+	mu     sync.Mutex
+	flight *flight          // the last one, nil before the first
+	last   *Outcome         // of the last scrape that ended, or nil
+	page   *exposition.Page // the last good one, with a reference; nil before the first
+	counts Counts
+
+	// Used by the flight under way alone.
+	rewriter *relabel.Target
+	lastSize int // bytes of the last page
+}
+
+// Counts are what a target has added up since it was made.
+type Counts struct {
+	Scrapes     int64
+	Failures    map[Reason]int64
+	LastSuccess time.Time // zero before the first
+	LineHits    int64
+	LineMisses  int64
+}
+
+// NewTarget returns a target that was never scraped.
+func NewTarget(o TargetOptions) *Target { return newTarget(o, &exposition.Buffers{}) }
+
+func newTarget(o TargetOptions, b *exposition.Buffers) *Target {
+	req := &http.Request{
+		Method: http.MethodGet, URL: o.URL, Host: o.URL.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Accept": {accept}, "Accept-Encoding": {"identity"}},
+	}
+	if o.Compression {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	return &Target{
+		options: o, request: req, buffers: b,
+		counts:   Counts{Failures: map[Reason]int64{}},
+		rewriter: relabel.NewTarget(o.Rules, b),
+	}
+}
+
+// Address returns the target's host:port, as discovered.
+func (t *Target) Address() string { return t.options.Address }
+
+// Pipeline returns the name of the target's pipeline.
+func (t *Target) Pipeline() string { return t.options.Pipeline }
+
+// Stage returns the stage that the target is a replica of, or "" for one whose
+// engines are mapped by the pipeline's flat map.
+func (t *Target) Stage() string { return t.options.Stage }
+
+// Engines returns how many engines a target with a Stage runs.
+func (t *Target) Engines() int { return t.options.Engines }
+
+// Last returns the outcome of the last scrape that ended, or nil.
+func (t *Target) Last() *Outcome {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+// Counts returns a copy of the target's counts.
+func (t *Target) Counts() Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counts
+	c.Failures = make(map[Reason]int64, len(t.counts.Failures))
+	for reason, n := range t.counts.Failures {
+		c.Failures[reason] = n
+	}
+	return c
+}
+
+// start returns the scrape that a caller is to wait for: the one under way, the
+// last one if it is younger than the interval, or a new one that ends at the
+// deadline. A scrape belongs to no caller: whoever leaves does not end it.
+func (t *Target) start(ctx context.Context, deadline time.Time, hops string) *flight {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if f := t.flight; f != nil {
+		select {
+		case <-f.done:
+			if now.Sub(f.started) < t.options.MinInterval {
+				return f
+			}
+		default:
+			f.extend(deadline)
+			return f
+		}
+	}
+	ctx, cancel, f := launch(ctx, now, deadline, now.Add(t.options.Timeout))
+	t.flight = f
+	go t.fly(ctx, cancel, f.deadline, hops, f)
+	return f
+}
+
+func (t *Target) fly(ctx context.Context, cancel context.CancelCauseFunc, deadline time.Time, hops string, f *flight) {
+	defer cancel(nil)
+	defer f.timer.Stop()
+	outcome, result := t.scrape(ctx, deadline, hops)
+	outcome.Started, outcome.Duration = f.started, time.Since(f.started)
+	f.outcome = outcome
+	t.publish(outcome, result)
+	if failure := outcome.Failure; failure != nil && t.options.Logger != nil {
+		t.options.Logger.Debug("scrape failed", "target", t.options.Address, "pipeline", t.options.Pipeline,
+			"reason", string(failure.Reason), "err", failure.Err)
+	}
+	close(f.done)
+}
+
+// publish makes the outcome the last one. The last good page is kept for the next
+// to be compared with; the one before it is given back.
+func (t *Target) publish(o *Outcome, r relabel.Result) {
+	t.mu.Lock()
+	t.last = o
+	t.counts.Scrapes++
+	t.counts.LineHits += int64(r.Hits)
+	t.counts.LineMisses += int64(r.Misses)
+	if o.Failure != nil {
+		t.counts.Failures[o.Failure.Reason]++
+	} else {
+		t.counts.LastSuccess = o.Started.Add(o.Duration)
+	}
+	var superseded *exposition.Page
+	if r.Page != nil {
+		superseded, t.page = t.page, r.Page
+	}
+	t.mu.Unlock()
+	if superseded != nil {
+		superseded.Release()
+	}
+}
+
+// retain returns the outcome, with a reference to its page if it has one. If that
+// page is gone, a later scrape has superseded it, and its outcome is returned.
+func (t *Target) retain(o *Outcome) *Outcome {
+	if o.Page == nil || o.Page.Retain() {
+		return o
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last.Page != nil {
+		t.last.Page.Retain()
+	}
+	return t.last
+}
+
+func (t *Target) scrape(ctx context.Context, deadline time.Time, hops string) (*Outcome, relabel.Result) {
+	page, spare, failure := t.fetch(ctx, deadline, hops, t.buffers.Get(t.lastSize))
+	if failure != nil {
+		t.buffers.Put(spare)
+		return &Outcome{Failure: failure}, relabel.Result{}
+	}
+	size := len(page.body)
+	result, spare, err := t.rewriter.Rewrite(page.body, page.format)
+	t.buffers.Put(spare)
+	if err != nil {
+		return &Outcome{BodySize: size, Failure: pageFailure(err)}, relabel.Result{}
+	}
+	t.lastSize = size
+	if result.Summary.Samples == 0 && len(result.Page.Layout().Families) == 0 {
+		failure := failed(ReasonEmpty, errors.New("page holds no metric: the server is up but exposes nothing"))
+		return &Outcome{BodySize: size, Failure: failure}, result
+	}
+	return &Outcome{BodySize: size, Page: result.Page, Summary: result.Summary}, result
+}
