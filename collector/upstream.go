@@ -1,6 +1,8 @@
 package collector
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,85 +64,166 @@ func (u *Upstream) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the metrics.
 func (u *Upstream) Collect(ch chan<- prometheus.Metric) {
 	s := u.state()
-	e := upstreamEmitter{ch: ch, descs: map[string]*prometheus.Desc{}}
+	s.walk(&upstreamMetrics{ch: ch})
+}
+
+// AppendText appends the same metrics in the text format. With a thousand targets
+// there are some twenty thousand of them, and going through a registry costs as much
+// as scraping the targets.
+func (u *Upstream) AppendText(dst []byte) []byte {
+	s := u.state()
+	t := upstreamText{out: dst, escape: strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)}
+	s.walk(&t)
+	return t.out
+}
+
+// upstreamSink takes the families one after the other: each family, then its samples.
+// Labels are names and values in turn; those without a value are to be left out.
+type upstreamSink interface {
+	family(name, help string, kind prometheus.ValueType)
+	sample(value float64, labels ...string)
+}
+
+// walk hands every metric to the sink.
+func (s *UpstreamState) walk(sink upstreamSink) {
+	for _, f := range targetFamilies() {
+		sink.family(f.name, f.help, f.kind)
+		for i := range s.Targets {
+			t := &s.Targets[i]
+			if value, ok := f.value(t); ok {
+				sink.sample(value, "pipeline", t.Pipeline, "target", t.Target)
+			}
+		}
+	}
+	sink.family("target_scrape_failures_total", "Failed scrapes of the target, by reason.", prometheus.CounterValue)
 	var hits, misses int64
 	for i := range s.Targets {
 		t := &s.Targets[i]
-		e.target(t)
 		hits, misses = hits+t.LineHits, misses+t.LineMisses
+		for _, l := range t.Failures {
+			sink.sample(float64(l.Count), "pipeline", t.Pipeline, "reason", l.Label, "target", t.Target)
+		}
 	}
-	for i := range s.Stages {
-		e.stage(&s.Stages[i])
-	}
+	s.walkStages(sink)
+	sink.family("merge_conflicts_total", "Disagreements between the pages that were merged, by kind.", prometheus.CounterValue)
 	for _, l := range s.Conflicts {
-		e.emit("merge_conflicts_total", "Disagreements between the pages that were merged, by kind.",
-			prometheus.CounterValue, float64(l.Count), "kind", l.Label)
+		sink.sample(float64(l.Count), "kind", l.Label)
 	}
+	sink.family("merge_dropped_samples_total", "Samples of good pages that were left out, by reason.", prometheus.CounterValue)
 	for _, l := range s.Dropped {
-		e.emit("merge_dropped_samples_total", "Samples of good pages that were left out, by reason.",
-			prometheus.CounterValue, float64(l.Count), "reason", l.Label)
+		sink.sample(float64(l.Count), "reason", l.Label)
 	}
-	e.emit("line_cache_hits_total", "Lines of upstream pages that were known from the target's last page.",
-		prometheus.CounterValue, float64(hits))
-	e.emit("line_cache_misses_total", "Lines of upstream pages that had to be taken apart.",
-		prometheus.CounterValue, float64(misses))
+	sink.family("line_cache_hits_total", "Lines of upstream pages that were known from the target's last page.", prometheus.CounterValue)
+	sink.sample(float64(hits))
+	sink.family("line_cache_misses_total", "Lines of upstream pages that had to be taken apart.", prometheus.CounterValue)
+	sink.sample(float64(misses))
 }
 
-// upstreamEmitter makes the metrics of one collection.
-type upstreamEmitter struct {
-	ch    chan<- prometheus.Metric
-	descs map[string]*prometheus.Desc // by name and label names
-}
-
-func (e *upstreamEmitter) target(t *UpstreamTarget) {
-	labels := []string{"target", t.Target}
-	if t.Pipeline != "" {
-		labels = append(labels, "pipeline", t.Pipeline)
+func (s *UpstreamState) walkStages(sink upstreamSink) {
+	sink.family("engines_expected", "Engines of the stage, as configured.", prometheus.GaugeValue)
+	for _, st := range s.Stages {
+		sink.sample(float64(st.Expected), "pipeline", st.Pipeline, "stage", st.Stage)
 	}
-	gauge := func(name, help string, value float64) {
-		e.emit(name, help, prometheus.GaugeValue, value, labels...)
+	sink.family("engines_seen", "Engines of the stage whose series the last pages held.", prometheus.GaugeValue)
+	for _, st := range s.Stages {
+		sink.sample(float64(st.Seen), "pipeline", st.Pipeline, "stage", st.Stage)
 	}
-	up := 0.0
-	if t.Up {
-		up = 1
-	}
-	gauge("target_up", "Whether the last scrape of the target brought a whole page.", up)
-	gauge("target_scrape_duration_seconds", "Duration of the last scrape of the target.", t.Duration.Seconds())
-	gauge("target_scrape_body_size_bytes", "Size of the target's last page, decompressed; 0 if the scrape failed before it was read.", float64(t.BodySize))
-	gauge("target_scrape_samples_scraped", "Samples in the target's last page, before relabeling.", float64(t.Samples))
-	if !t.LastSuccess.IsZero() {
-		gauge("target_last_success_timestamp_seconds", "When the target last brought a whole page.", float64(t.LastSuccess.UnixMilli())/1e3)
-	}
-	gauge("unmapped_engines", "Engines in the target's last page that are outside the pipeline's map.", float64(t.Unmapped))
-	e.emit("target_scrapes_total", "Scrapes of the target.", prometheus.CounterValue, float64(t.Scrapes), labels...)
-	for _, f := range t.Failures {
-		e.emit("target_scrape_failures_total", "Failed scrapes of the target, by reason.", prometheus.CounterValue,
-			float64(f.Count), append(labels[:len(labels):len(labels)], "reason", f.Label)...)
+	sink.family("stage_info", "Name of the stage; the value is 1.", prometheus.GaugeValue)
+	for _, st := range s.Stages {
+		sink.sample(1, "name", st.Name, "pipeline", st.Pipeline, "stage", st.Stage)
 	}
 }
 
-func (e *upstreamEmitter) stage(s *UpstreamStage) {
-	labels := []string{"stage", s.Stage}
-	if s.Pipeline != "" {
-		labels = append(labels, "pipeline", s.Pipeline)
-	}
-	e.emit("engines_expected", "Engines of the stage, as configured.", prometheus.GaugeValue, float64(s.Expected), labels...)
-	e.emit("engines_seen", "Engines of the stage whose series the last pages held.", prometheus.GaugeValue, float64(s.Seen), labels...)
-	e.emit("stage_info", "Name of the stage; the value is 1.", prometheus.GaugeValue, 1, append(labels, "name", s.Name)...)
+// targetFamily is a family with one series a target.
+type targetFamily struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(*UpstreamTarget) (value float64, known bool)
 }
 
-// emit sends one metric; labels are names and values in turn.
-func (e *upstreamEmitter) emit(name, help string, kind prometheus.ValueType, value float64, labels ...string) {
-	names, values := make([]string, 0, len(labels)/2), make([]string, 0, len(labels)/2)
-	key := name
+func targetFamilies() []targetFamily {
+	gauge := func(name, help string, value func(*UpstreamTarget) float64) targetFamily {
+		return targetFamily{name, help, prometheus.GaugeValue, func(t *UpstreamTarget) (float64, bool) { return value(t), true }}
+	}
+	return []targetFamily{
+		gauge("target_up", "Whether the last scrape of the target brought a whole page.", func(t *UpstreamTarget) float64 {
+			if t.Up {
+				return 1
+			}
+			return 0
+		}),
+		gauge("target_scrape_duration_seconds", "Duration of the last scrape of the target.",
+			func(t *UpstreamTarget) float64 { return t.Duration.Seconds() }),
+		gauge("target_scrape_body_size_bytes", "Size of the target's last page, decompressed; 0 if the scrape failed before it was read.",
+			func(t *UpstreamTarget) float64 { return float64(t.BodySize) }),
+		gauge("target_scrape_samples_scraped", "Samples in the target's last page, before relabeling.",
+			func(t *UpstreamTarget) float64 { return float64(t.Samples) }),
+		gauge("unmapped_engines", "Engines in the target's last page that are outside the pipeline's map.",
+			func(t *UpstreamTarget) float64 { return float64(t.Unmapped) }),
+		{
+			"target_last_success_timestamp_seconds", "When the target last brought a whole page.", prometheus.GaugeValue,
+			func(t *UpstreamTarget) (float64, bool) {
+				return float64(t.LastSuccess.UnixMilli()) / 1e3, !t.LastSuccess.IsZero()
+			},
+		},
+		{
+			"target_scrapes_total", "Scrapes of the target.", prometheus.CounterValue,
+			func(t *UpstreamTarget) (float64, bool) { return float64(t.Scrapes), true },
+		},
+	}
+}
+
+// upstreamMetrics sends metrics.
+type upstreamMetrics struct {
+	ch         chan<- prometheus.Metric
+	name, help string
+	kind       prometheus.ValueType
+}
+
+func (m *upstreamMetrics) family(name, help string, kind prometheus.ValueType) {
+	m.name, m.help, m.kind = "omni_exporter_"+name, help, kind
+}
+
+func (m *upstreamMetrics) sample(value float64, labels ...string) {
+	var names, values []string
 	for i := 0; i < len(labels); i += 2 {
-		names, values = append(names, labels[i]), append(values, labels[i+1])
-		key += "," + labels[i]
+		if labels[i+1] != "" {
+			names, values = append(names, labels[i]), append(values, labels[i+1])
+		}
 	}
-	desc, ok := e.descs[key]
-	if !ok {
-		desc = prometheus.NewDesc("omni_exporter_"+name, help, names, nil)
-		e.descs[key] = desc
+	m.ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(m.name, m.help, names, nil), m.kind, value, values...)
+}
+
+// upstreamText writes text.
+type upstreamText struct {
+	out    []byte
+	name   string
+	escape *strings.Replacer
+}
+
+func (t *upstreamText) family(name, help string, kind prometheus.ValueType) {
+	t.name = "omni_exporter_" + name
+	word := "gauge"
+	if kind == prometheus.CounterValue {
+		word = "counter"
 	}
-	e.ch <- prometheus.MustNewConstMetric(desc, kind, value, values...)
+	t.out = append(t.out, "# HELP "+t.name+" "+help+"\n# TYPE "+t.name+" "+word+"\n"...)
+}
+
+func (t *upstreamText) sample(value float64, labels ...string) {
+	t.out = append(t.out, t.name...)
+	open := byte('{')
+	for i := 0; i < len(labels); i += 2 {
+		if labels[i+1] == "" {
+			continue
+		}
+		t.out = append(append(append(t.out, open), labels[i]...), '=', '"')
+		t.out = append(append(t.out, t.escape.Replace(labels[i+1])...), '"')
+		open = ','
+	}
+	if open == ',' {
+		t.out = append(t.out, '}')
+	}
+	t.out = strconv.AppendFloat(append(t.out, ' '), value, 'g', -1, 64)
+	t.out = append(t.out, '\n')
 }

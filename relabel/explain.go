@@ -30,9 +30,14 @@ type Line struct {
 
 	Family, OutFamily string // names of its family as it came and as it leaves
 
-	// Engine is the source's `engine` label; HasEngine tells whether there is one.
+	OmniPrefix bool // its omni prefix was normalized
+	Alias      bool // an old name gave way to the current one
+
+	// Engine is the source's `engine` label; HasEngine tells whether there is one, and
+	// Unmapped that the topology has no place for it.
 	Engine    string
 	HasEngine bool
+	Unmapped  bool
 	// Place is where the series stands, if it has a place.
 	Place  Place
 	Placed bool
@@ -40,6 +45,7 @@ type Line struct {
 	// the target's own, for want of such a label. With neither, the source said it.
 	ByEngine, ByTarget bool
 
+	Added       []string // labels of the pipeline and the target that it got
 	Moved       []string // source labels that had to make way, by the names they got
 	Relabeled   bool     // it leaves with other labels than it came with
 	RuleRenamed bool     // a rule of metric_relabel_configs gave it its name
@@ -61,11 +67,12 @@ func equalLabel(a, b exposition.Label) bool {
 // Target remembers of the page. The error is Rewrite's.
 func Explain(rules *Rules, body []byte, f exposition.Format) (Result, []Line, error) {
 	t := NewTarget(rules, nil)
+	t.explain = true
 	result, _, err := t.Rewrite(body, f)
 	if err != nil {
 		return Result{}, nil, err
 	}
-	e := explainer{last: t.last, labeler: newLabeler(rules), text: result.Page.Text()}
+	e := explainer{rules: rules, last: t.last, families: t.families, labeler: newLabeler(rules), text: result.Page.Text()}
 	s := exposition.NewScanner(body, f)
 	for i := 0; s.Next(); i++ {
 		if line := s.Line(); line.Kind == exposition.KindSample {
@@ -81,11 +88,13 @@ func Explain(rules *Rules, body []byte, f exposition.Format) (Result, []Line, er
 
 // explainer walks the lines of a page as it came and as it left.
 type explainer struct {
-	last    *lastPage
-	labeler labeler
-	sample  exposition.Sample
-	text    []byte // of the page as it left, from the next line on
-	lines   []Line
+	rules    *Rules
+	last     *lastPage
+	families map[string]*family // by sample name
+	labeler  labeler
+	sample   exposition.Sample
+	text     []byte // of the page as it left, from the next line on
+	lines    []Line
 }
 
 func (e *explainer) line(raw []byte, number int, was *entry) (Line, error) {
@@ -93,8 +102,10 @@ func (e *explainer) line(raw []byte, number int, was *entry) (Line, error) {
 	if err := exposition.ParseSample(raw, number, e.last.format, s); err != nil {
 		return Line{}, err
 	}
-	f := e.last.families[string(s.Name)]
+	f := e.families[string(s.Name)]
 	l := Line{Number: number, Before: string(bytes.TrimRight(raw, "\n")), Family: f.name, OutFamily: f.out}
+	prefixed := e.rules.outputName(f.name)
+	l.OmniPrefix, l.Alias = prefixed != f.name, f.verdict == keep && f.out != prefixed
 	if was.out > 0 {
 		end := bytes.IndexByte(e.text, '\n')
 		l.After = string(e.text[:end])
@@ -125,9 +136,18 @@ func (e *explainer) place(l *Line) {
 		l.Engine, l.HasEngine = string(exposition.Unescape(before[i].Value)), true
 	}
 	labels, n := e.labeler.relabel(s.Labels)
-	l.Place, l.Placed = n.place, n.placed
-	if n.placed && !(index(before, []byte(labelStage)) >= 0 && index(before, []byte(labelReplica)) >= 0) {
+	l.Place, l.Placed, l.Unmapped = n.place, n.placed, n.unmapped != "" || n.dropped
+	if n.placed && (index(before, []byte(labelStage)) < 0 || index(before, []byte(labelReplica)) < 0) {
 		l.ByEngine, l.ByTarget = l.HasEngine, !l.HasEngine
+	}
+	if n.dropped {
+		l.Drop = DropUnmapped
+		return
+	}
+	for _, added := range e.rules.labels {
+		if index(before, added.Name) < 0 {
+			l.Added = append(l.Added, string(added.Name))
+		}
 	}
 	if n.collisions > 0 {
 		for _, label := range labels {
@@ -137,8 +157,6 @@ func (e *explainer) place(l *Line) {
 		}
 	}
 	switch {
-	case n.dropped:
-		l.Drop = DropUnmapped
 	case l.After != "":
 		var after exposition.Sample
 		err := exposition.ParseSample([]byte(l.After+"\n"), l.Number, exposition.Text, &after)

@@ -38,7 +38,8 @@ type pageFamilies struct {
 	declared map[string]*family
 	samples  map[string]*family // by sample name
 	order    []*family
-	retyped  int // TYPE lines that contradict an earlier one
+	retyped  int             // TYPE lines that contradict an earlier one
+	present  map[string]bool // the names of the page's samples; made when first asked for
 }
 
 func newPageFamilies(r *Rules, f exposition.Format, body []byte) pageFamilies {
@@ -142,10 +143,32 @@ func (p *pageFamilies) currentName(f *family) string {
 		suffix = "_total"
 	}
 	current, ok := currentName(base, f.typ)
-	if !ok || hasSamples(p.body, current, f.typ) {
+	if !ok || p.hasSamples(current, f.typ) {
 		return f.out
 	}
 	return current + suffix
+}
+
+// hasSamples reports whether the page holds a sample of this family, by the family's
+// current name without `_total`.
+func (p *pageFamilies) hasSamples(family string, t exposition.Type) bool {
+	switch t {
+	case exposition.Counter:
+		family += exposition.SuffixTotal
+	case exposition.Histogram:
+		family += exposition.SuffixBucket
+	}
+	if p.present == nil {
+		p.present = map[string]bool{}
+		var sample exposition.Sample
+		for s := exposition.NewScanner(p.body, p.format); s.Next(); {
+			line := s.Line()
+			if line.Kind == exposition.KindSample && exposition.ParseSample(line.Raw, s.Number(), p.format, &sample) == nil {
+				p.present[string(sample.Name)] = true
+			}
+		}
+	}
+	return p.present[family]
 }
 
 // resolve returns the family of a sample name and whether the name carries a

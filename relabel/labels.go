@@ -155,8 +155,16 @@ func index(labels []exposition.Label, name []byte) int {
 	return -1
 }
 
+// manyLabels is from where on labels are sorted by an algorithm that no order of
+// them can make slow.
+const manyLabels = 32
+
 // sortLabels sorts in place; pages come almost sorted, so insertion is quickest.
 func sortLabels(labels []exposition.Label) {
+	if len(labels) > manyLabels {
+		slices.SortFunc(labels, func(a, b exposition.Label) int { return bytes.Compare(a.Name, b.Name) })
+		return
+	}
 	for i := 1; i < len(labels); i++ {
 		for j := i; j > 0 && bytes.Compare(labels[j].Name, labels[j-1].Name) < 0; j-- {
 			labels[j], labels[j-1] = labels[j-1], labels[j]

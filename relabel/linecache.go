@@ -38,8 +38,7 @@ type lastPage struct {
 	spare   []uint8
 	segment []int // by segment of the page: the line before which it ends
 
-	notes    []note
-	families map[string]*family // by sample name
+	notes []note
 }
 
 func (p *lastPage) reserve(lines int) {
@@ -61,7 +60,11 @@ func (p *lastPage) add(e entry, value []byte, n note) {
 }
 
 func (p *lastPage) literal(raw []byte) {
-	p.add(entry{in: uint32(len(raw) - 1), flags: flagWhole}, nil, note{})
+	in := len(raw) - 1
+	if raw[in] != '\n' {
+		in++ // `# EOF` may end the page without a newline; then no page is taken for this one
+	}
+	p.add(entry{in: uint32(in), flags: flagWhole}, nil, note{})
 }
 
 // cut notes that the next line starts the page's last segment, if it does.
@@ -180,18 +183,22 @@ func (w *rewriting) recalled(raw []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	was := last.families[string(raw[:e.name])]
-	if f.verdict != was.verdict || f.out != was.out || f.name != was.name {
+	n := last.notes[e.note]
+	switch at := w.recall.out[i]; {
+	case f.verdict != keep:
+		e.out, n = 0, note{}
+	case e.out == 0 && !n.dropped:
+		return false, nil // its family was left out then, or a rule dropped it
+	case e.out > 0 && !f.leavesAs(raw[:e.name], last.page.Text()[at:at+e.out]):
 		return false, nil
 	}
 	w.hits++
 	value = value[:length]
 	if f.verdict != keep {
 		w.leaveOut(f)
-		w.next.add(e, value, note{})
+		w.next.add(e, value, n)
 		return true, nil
 	}
-	n := last.notes[e.note]
 	w.summary.add(&n)
 	if e.out > 0 {
 		at := w.recall.out[i]

@@ -1,7 +1,6 @@
 package relabel
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/omni-exporter/omni_exporter/internal/exposition"
@@ -68,32 +67,4 @@ func currentName(name string, t exposition.Type) (string, bool) {
 		return strings.CutSuffix(name, "_total")
 	}
 	return "", false
-}
-
-// hasSamples reports whether a page holds a sample line of this family, by the
-// family's current name without `_total`.
-func hasSamples(page []byte, family string, t exposition.Type) bool {
-	switch t {
-	case exposition.Counter:
-		family += "_total"
-	case exposition.Histogram:
-		family += "_bucket"
-	}
-	for from := 0; ; {
-		i := bytes.Index(page[from:], []byte(family))
-		if i < 0 {
-			return false
-		}
-		start, end := from+i, from+i+len(family)
-		line := bytes.LastIndexByte(page[:start], '\n') + 1
-		before, after := bytes.TrimLeft(page[line:start], " \t"), page[end:]
-		if len(before) == 0 && len(after) > 0 && bytes.IndexByte([]byte("{ \t"), after[0]) >= 0 {
-			return true
-		}
-		next := bytes.IndexByte(after, '\n')
-		if next < 0 {
-			return false
-		}
-		from = end + next
-	}
 }

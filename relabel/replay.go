@@ -6,6 +6,13 @@ import (
 	"github.com/omni-exporter/omni_exporter/internal/exposition"
 )
 
+// How far to copy beyond a changed value, in bytes: more while values keep their
+// lengths, nothing behind one that did not, where what follows has to move.
+const (
+	minAhead = 256
+	maxAhead = 4096
+)
+
 // patience is how many unchanged lines in a row make it worth looking for a long
 // run of them.
 const patience = 2
@@ -40,6 +47,7 @@ func (p *lastPage) follow(body, text []byte, values []uint8, ends []uint32) ([]b
 	oldOut, copied := 0, 0  // where it starts in oldText, and how much of that is in text
 	segment, growth := 0, 0 // the first segment whose end is not set, and what values have grown so far
 	unchanged := patience   // lines since the last changed one
+	ahead := 0              // how much to copy beyond a changed value
 	for i := 0; i < len(entries); {
 		e := &entries[i]
 		series, was := int(e.in), int(values[i])
@@ -75,7 +83,7 @@ func (p *lastPage) follow(body, text []byte, values []uint8, ends []uint32) ([]b
 		if is < 0 {
 			return text, false
 		}
-		if is == was && string(value[:is]) == string(old[oldIn+series:oldIn+series+is]) {
+		if is == was && sameStart(value, old[oldIn+series:], is) {
 			unchanged++
 			if e.out > 0 {
 				oldOut += int(e.out) + was + 1
@@ -84,10 +92,23 @@ func (p *lastPage) follow(body, text []byte, values []uint8, ends []uint32) ([]b
 			unchanged = 0
 			values[i] = uint8(is)
 			if e.out > 0 {
-				text = append(text, oldText[copied:oldOut+int(e.out)]...)
-				text = append(text, value[:is+1]...)
-				oldOut += int(e.out) + was + 1
-				copied = oldOut
+				at := oldOut + int(e.out) // of the value in oldText
+				oldOut = at + was + 1
+				if copied < oldOut {
+					// Copy on, to save a call for each line: what follows is mostly the same, or
+					// as long.
+					more := min(oldOut+ahead, len(oldText))
+					text = append(text, oldText[copied:more]...)
+					copied = more
+				}
+				at += len(text) - copied
+				if is == was {
+					putStart(text[at:], value, is)
+					ahead = min(2*ahead+minAhead, maxAhead)
+				} else {
+					text = append(text[:at], value[:is+1]...)
+					copied, ahead = oldOut, 0
+				}
 				for ; is != was && segment < len(p.segment) && p.segment[segment] <= i; segment++ {
 					ends[segment] = uint32(int(oldEnds[segment]) + growth)
 				}
@@ -134,6 +155,27 @@ func commonPrefix(a, b []byte) int {
 		}
 	}
 	return i + commonBytes(a[i:], b[i:])
+}
+
+// sameStart reports whether a and b are the same in their first n bytes. Both are
+// longer than that.
+func sameStart(a, b []byte, n int) bool {
+	if n <= 8 && len(a) >= 8 && len(b) >= 8 {
+		return (binary.LittleEndian.Uint64(a)^binary.LittleEndian.Uint64(b))<<(64-8*n) == 0
+	}
+	return string(a[:n]) == string(b[:n])
+}
+
+// putStart copies the first n bytes of src to the start of dst. Both are longer
+// than that.
+func putStart(dst, src []byte, n int) {
+	if n <= 8 && len(dst) >= 8 && len(src) >= 8 {
+		mask := ^uint64(0) >> (64 - 8*n)
+		w := binary.LittleEndian.Uint64(src)&mask | binary.LittleEndian.Uint64(dst)&^mask
+		binary.LittleEndian.PutUint64(dst, w)
+		return
+	}
+	copy(dst, src[:n])
 }
 
 func commonBytes(a, b []byte) int {

@@ -1,6 +1,7 @@
 package relabel
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -36,6 +37,9 @@ type Target struct {
 
 	builder exposition.Builder
 	sample  exposition.Sample
+
+	explain  bool               // keep families
+	families map[string]*family // of the last page, by sample name
 }
 
 // NewTarget returns a target without a last page. Pages are written into buffers
@@ -99,7 +103,10 @@ func (t *Target) rebuild(body []byte, f exposition.Format, last *lastPage) (*las
 	}
 	w.summary.RetypedFamilies = w.families.retyped
 	page := t.builder.Finish()
-	w.next.page, w.next.summary, w.next.families = page, w.summary, w.families.samples
+	w.next.page, w.next.summary = page, w.summary
+	if t.explain {
+		t.families = w.families.samples
+	}
 	return w.next, Result{Page: page, Summary: w.summary, Hits: w.hits, Misses: w.summary.Samples - w.hits}, nil
 }
 
@@ -118,6 +125,7 @@ type rewriting struct {
 	summary  *Summary
 	next     *lastPage
 	recall   *recall // nil if there is no last page to recall lines from
+	bucket   bucket
 
 	lastName   []byte // of the previous sample line, and its family
 	lastFamily *family
@@ -148,6 +156,9 @@ func (w *rewriting) line(raw []byte) error {
 			return err
 		}
 	}
+	if done, err := w.spliced(raw); done || err != nil {
+		return err
+	}
 	s := w.sample
 	if err := exposition.ParseSample(raw, w.number, w.format, s); err != nil {
 		return err
@@ -172,6 +183,9 @@ func (w *rewriting) line(raw []byte) error {
 	n, err := w.place(f, &e)
 	if err != nil {
 		return err
+	}
+	if e.out > 0 && f.typ == exposition.Histogram && len(w.rules.options.MetricRelabel) == 0 {
+		w.bucket.learn(raw, w.builder.LastSeries(), f, e, n)
 	}
 	w.next.add(e, s.Value, n)
 	return nil
@@ -224,6 +238,17 @@ func outputName(f *family, sample []byte) []byte {
 		return sample
 	}
 	return append([]byte(f.out), sample[len(f.name):]...)
+}
+
+// leavesAs reports whether a rewritten series has the name with which a sample of the
+// family leaves.
+func (f *family) leavesAs(sample, series []byte) bool {
+	rest, ok := bytes.CutPrefix(series, []byte(f.out))
+	if !ok {
+		return false
+	}
+	rest, ok = bytes.CutPrefix(rest, sample[len(f.name):])
+	return ok && len(rest) > 0 && (rest[0] == '{' || rest[0] == ' ')
 }
 
 func (w *rewriting) family(name []byte) (*family, error) {

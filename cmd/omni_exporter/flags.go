@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/go-kit/log"
 	"github.com/prometheus/common/version"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
-	slgk "github.com/tjhop/slog-gokit"
 
 	"github.com/omni-exporter/omni_exporter/internal/config"
 	"github.com/omni-exporter/omni_exporter/internal/exporter"
+	"github.com/omni-exporter/omni_exporter/internal/logging"
 	"github.com/omni-exporter/omni_exporter/internal/web"
 )
 
@@ -35,10 +34,11 @@ type flags struct {
 	timeoutOffset time.Duration
 	maxRequests   int
 	ownProcess    bool
+	pprof         bool
 
 	pipeline, audio, transfer, fpm bool
 
-	logLevel, logFormat string
+	logs *logging.Flags
 }
 
 // parseFlags reads the command line. Its error names the flag.
@@ -61,6 +61,7 @@ func parseFlags(args []string, stdout, stderr io.Writer) (*flags, error) {
 	app.Flag("web.telemetry-path", "Path of the merged page.").Default("/metrics").StringVar(&f.telemetryPath)
 	app.Flag("web.timeout-offset", "Taken off the time that Prometheus waits for a scrape.").Default("500ms").DurationVar(&f.timeoutOffset)
 	app.Flag("web.max-requests", "Requests for metrics that are answered at a time; 0 is no limit.").Default("40").IntVar(&f.maxRequests)
+	app.Flag("web.enable-pprof", "Serve profiles of the exporter below /debug/pprof/.").BoolVar(&f.pprof)
 	disable := app.Flag("web.disable-exporter-metrics", "Leave out go_* and process_* of the exporter itself.").Bool()
 
 	app.Flag("collector.pipeline", "Compute the pipeline families from events.").Default("true").BoolVar(&f.pipeline)
@@ -68,8 +69,7 @@ func parseFlags(args []string, stdout, stderr io.Writer) (*flags, error) {
 	app.Flag("collector.transfer", "Compute the transfer families from events.").Default("true").BoolVar(&f.transfer)
 	app.Flag("collector.fpm", "Show forward-pass metrics.").Default("true").BoolVar(&f.fpm)
 
-	app.Flag("log.level", "Least severity of messages that are logged.").Default("info").EnumVar(&f.logLevel, "debug", "info", "warn", "error")
-	app.Flag("log.format", "Format of the log.").Default("logfmt").EnumVar(&f.logFormat, "logfmt", "json")
+	f.logs = logging.AddFlags(app, "info")
 
 	_, err := app.Parse(args)
 	if ended {
@@ -87,7 +87,7 @@ func (f *flags) check() error {
 	case f.configFile != "" && (len(f.bare.Upstreams) > 0 || f.bare.Stages != "" || len(f.bare.FPM) > 0):
 		return errors.New("--config.file and --upstream, --stages or --fpm exclude each other: write the servers into the file")
 	case !web.ValidTelemetryPath(f.telemetryPath):
-		return errors.New("--web.telemetry-path must be a path such as /metrics, below neither /- nor /api")
+		return errors.New("--web.telemetry-path must be a path such as /metrics, outside of /-, /api and /debug")
 	case f.timeoutOffset < 0:
 		return errors.New("--web.timeout-offset must not be negative")
 	case f.maxRequests < 0:
@@ -108,18 +108,6 @@ func (f *flags) options(logger *slog.Logger) exporter.Options {
 	return exporter.Options{
 		Logger: logger, TelemetryPath: f.telemetryPath, TimeoutOffset: f.timeoutOffset, MaxRequests: f.maxRequests,
 		Pipeline: f.pipeline, Audio: f.audio, Transfer: f.transfer, ForwardPasses: f.fpm, OwnProcess: f.ownProcess,
+		Pprof: f.pprof,
 	}
-}
-
-// newLogger returns the one go-kit logger of the process, behind log/slog, which
-// the toolkit and most libraries log to.
-func newLogger(w io.Writer, level, format string) *slog.Logger {
-	w = log.NewSyncWriter(w)
-	logger := log.NewLogfmtLogger(w)
-	if format == "json" {
-		logger = log.NewJSONLogger(w)
-	}
-	var least slog.Level
-	_ = least.UnmarshalText([]byte(level)) // kingpin has checked it
-	return slog.New(slgk.NewGoKitHandler(logger, least))
 }

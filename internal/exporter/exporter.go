@@ -28,6 +28,9 @@ type Options struct {
 	// Which collectors are on; one that is off has no families and costs nothing.
 	Pipeline, Audio, Transfer, ForwardPasses bool
 
+	// Pprof serves profiles of the exporter itself.
+	Pprof bool
+
 	// OwnProcess adds go_* and process_* of the exporter itself.
 	OwnProcess bool
 }
@@ -60,7 +63,7 @@ func New(c *config.Config, o Options) (*Exporter, error) {
 	}
 	e.web, err = web.New(c, web.Options{
 		Logger: o.Logger, Gatherer: registry, TelemetryPath: o.TelemetryPath,
-		TimeoutOffset: o.TimeoutOffset, MaxRequests: o.MaxRequests, Events: e.omni.handler,
+		TimeoutOffset: o.TimeoutOffset, MaxRequests: o.MaxRequests, Events: e.omni.handler, Pprof: o.Pprof,
 	})
 	if err == nil {
 		err = e.passes.apply(c)

@@ -12,60 +12,50 @@ type place struct {
 	line   uint32
 }
 
-// claims knows which series each source holds, so that a series that two sources
-// expose is found. It is updated only when the layout of a source changes, at a
-// cost of that source's lines. Hashes find candidates; only equal bytes make a
-// duplicate (a cache keyed by a hash alone mixes series up: Alloy #5242).
-type claims struct {
-	seed   maphash.Seed
-	single map[uint64]place   // hashes that one line has
-	shared map[uint64][]place // hashes that several lines have
-}
-
-func newClaims() *claims {
-	return &claims{seed: maphash.MakeSeed(), single: map[uint64]place{}, shared: map[uint64][]place{}}
-}
-
-// add claims every line of a source's page and returns the lines' hashes, by
-// which the claims are given up again when the page is gone.
-func (c *claims) add(source uint32, p *Page) []uint64 {
-	hashes := make([]uint64, 0, p.layout.Series())
+// hashes returns the hash of each line's identity. Hashes find candidates for
+// duplicates; only equal bytes make one (a cache keyed by a hash alone mixes series
+// up: Alloy #5242). The seed is random, so no upstream can choose them.
+func (p *Page) hashes(seed maphash.Seed) []uint64 {
+	out := make([]uint64, 0, p.layout.Series())
 	p.eachLine(func(line, _ uint32, text []byte) {
-		h := c.hash(text[:p.layout.prefix[line]])
-		hashes = append(hashes, h)
-		at := place{source, line}
-		if list, ok := c.shared[h]; ok {
-			c.shared[h] = append(list, at)
-		} else if other, ok := c.single[h]; ok {
-			delete(c.single, h)
-			c.shared[h] = []place{other, at}
-		} else {
-			c.single[h] = at
-		}
+		out = append(out, maphash.Bytes(seed, identity(text[:p.layout.prefix[line]])))
 	})
-	return hashes
+	return out
 }
 
-// remove gives up the claims of a source's page.
-func (c *claims) remove(source uint32, hashes []uint64) {
-	for line, h := range hashes {
-		list, ok := c.shared[h]
-		if !ok {
-			delete(c.single, h)
-			continue
-		}
-		at := place{source, uint32(line)}
-		list = slices.DeleteFunc(list, func(other place) bool { return other == at })
-		if len(list) == 1 {
-			delete(c.shared, h)
-			c.single[h] = list[0]
-			continue
-		}
-		c.shared[h] = list
+// shared returns the lines of all sources whose hash another line has too, grouped
+// by hash, each group in order of sources and lines.
+func shared(sources []source) map[uint64][]place {
+	lines := 0
+	for i := range sources {
+		lines += len(sources[i].hashes)
 	}
+	size := 16
+	for size < 2*lines {
+		size *= 2
+	}
+	first := make([]place, size) // open addressing; source counts from 1 there, 0 is a free slot
+	groups := map[uint64][]place{}
+	for i := range sources {
+		for line, h := range sources[i].hashes {
+			here := place{uint32(i), uint32(line)}
+			for at := h & uint64(size-1); ; at = (at + 1) & uint64(size-1) {
+				if first[at].source == 0 {
+					first[at] = place{here.source + 1, here.line}
+					break
+				}
+				if other := (place{first[at].source - 1, first[at].line}); sources[other.source].hashes[other.line] == h {
+					if groups[h] == nil {
+						groups[h] = []place{other}
+					}
+					groups[h] = append(groups[h], here)
+					break
+				}
+			}
+		}
+	}
+	return groups
 }
-
-func (c *claims) hash(series []byte) uint64 { return maphash.Bytes(c.seed, identity(series)) }
 
 // identity returns the bytes by which a series is known to Prometheus: without
 // empty labels, and with its bound in canonical form, as Prometheus 3 stores it.
@@ -103,21 +93,17 @@ func rewriteIdentity(series []byte) []byte {
 
 func isBound(label []byte) bool { return string(label) == "le" || string(label) == "quantile" }
 
-// losers returns, by source, the lines whose series an earlier line has too,
-// sorted. Only lines that are accepted compete. series returns a line's series
-// part.
-func (c *claims) losers(accepted func(place) bool, series func(place) []byte) map[uint32][]uint32 {
+// losers returns, by source, the lines of the groups whose series an earlier line
+// has too, sorted. Only lines that are accepted compete. series returns a line's
+// series part.
+func losers(groups map[uint64][]place, accepted func(place) bool, series func(place) []byte) map[uint32][]uint32 {
 	out := map[uint32][]uint32{}
-	for _, list := range c.shared {
-		list = slices.DeleteFunc(slices.Clone(list), func(at place) bool { return !accepted(at) })
-		slices.SortFunc(list, func(a, b place) int {
-			if a.source != b.source {
-				return int(a.source) - int(b.source)
+	for _, group := range groups {
+		var kept [][]byte
+		for _, at := range group {
+			if !accepted(at) {
+				continue
 			}
-			return int(a.line) - int(b.line)
-		})
-		kept := make([][]byte, 0, len(list))
-		for _, at := range list {
 			id := identity(series(at))
 			if slices.ContainsFunc(kept, func(k []byte) bool { return bytes.Equal(k, id) }) {
 				out[at.source] = append(out[at.source], at.line)

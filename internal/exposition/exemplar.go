@@ -22,13 +22,13 @@ func validExemplar(b []byte) bool {
 	runes := 0
 	for i, l := range s.Labels {
 		runes += utf8.RuneCount(l.Name) + utf8.RuneCount(l.Value)
-		if hasLabel(s.Labels[:i], l.Name) {
+		if runes > maxExemplarRunes || hasLabel(s.Labels[:i], l.Name) {
 			return false
 		}
 	}
 	i := skipBlank(b, end)
 	end = tokenEnd(b, i)
-	if runes > maxExemplarRunes || !validFloat(b[i:end]) {
+	if !validFloat(b[i:end]) {
 		return false
 	}
 	i = skipBlank(b, end)
@@ -36,7 +36,7 @@ func validExemplar(b []byte) bool {
 		return true
 	}
 	end = tokenEnd(b, i)
-	return end == len(b) && validTimestamp(b[i:end], OpenMetrics)
+	return skipBlank(b, end) == len(b) && validTimestamp(b[i:end], OpenMetrics)
 }
 
 // appendExemplar appends a valid exemplar with canonical escapes and with the

@@ -147,3 +147,8 @@ func escapeName(name string) string { return model.EscapeName(name, model.Unders
 // escapeLabel returns a label name as readers without UTF-8 names get it; in such
 // a name a colon is no letter.
 func escapeLabel(name string) string { return strings.ReplaceAll(escapeName(name), ":", "_") }
+
+// encodeLabel returns a label name in an encoding that no two names share.
+func encodeLabel(name string) string {
+	return strings.ReplaceAll(model.EscapeName(name, model.ValueEncodingEscaping), ":", "_3a_")
+}

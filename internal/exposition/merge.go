@@ -1,6 +1,7 @@
 package exposition
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ type Losses struct {
 // looks at no line. A Merger may be used by several goroutines.
 type Merger struct {
 	mu      sync.Mutex
-	claims  *claims
+	seed    maphash.Seed
 	sources []source // as of the last run
 	plan    *plan
 }
@@ -41,7 +42,7 @@ type source struct {
 // where sources disagree on HELP or TYPE, or hold the same series, the first one
 // wins.
 func NewMerger(n int) *Merger {
-	return &Merger{claims: newClaims(), sources: make([]source, n)}
+	return &Merger{seed: maphash.MakeSeed(), sources: make([]source, n)}
 }
 
 // Merged is the pages of one run as one page. It is immutable.
@@ -79,14 +80,13 @@ func (m *Merger) Merge(pages []*Page) *Merged {
 			continue
 		}
 		changed = true
-		m.claims.remove(uint32(i), last.hashes)
 		*last = source{layout: layout}
 		if p != nil {
-			last.hashes = m.claims.add(uint32(i), p)
+			last.hashes = p.hashes(m.seed)
 		}
 	}
 	if changed {
-		m.plan = newPlan(pages, m.claims)
+		m.plan = newPlan(pages, shared(m.sources))
 	}
 	return &Merged{plan: m.plan, pages: pages}
 }
@@ -120,7 +120,8 @@ type member struct {
 	losers []uint32 // lines left out, sorted
 }
 
-func newPlan(pages []*Page, c *claims) *plan {
+// newPlan makes a plan. groups are the lines that may be duplicates of each other.
+func newPlan(pages []*Page, groups map[uint64][]place) *plan {
 	p := &plan{}
 	index := map[string]int{}
 	rejected := map[[2]uint32]bool{}
@@ -134,7 +135,7 @@ func newPlan(pages []*Page, c *claims) *plan {
 			}
 		}
 	}
-	p.settleDuplicates(pages, c, rejected)
+	p.settleDuplicates(pages, groups, rejected)
 	slices.SortFunc(p.families, func(a, b plannedFamily) int { return strings.Compare(a.key, b.key) })
 	p.settleHeadings()
 	return p
@@ -198,32 +199,32 @@ func commonType(a, b Type) (Type, bool) {
 }
 
 // settleDuplicates tells the members which of their lines an earlier source has.
-func (p *plan) settleDuplicates(pages []*Page, c *claims, rejected map[[2]uint32]bool) {
-	if len(c.shared) == 0 {
+func (p *plan) settleDuplicates(pages []*Page, groups map[uint64][]place, rejected map[[2]uint32]bool) {
+	if len(groups) == 0 {
 		return
 	}
 	lines := newLineIndex(pages)
-	losers := c.losers(
+	losers := losers(groups,
 		func(at place) bool { return !rejected[[2]uint32{at.source, lines.family(at)}] },
 		lines.series,
 	)
 	if len(losers) == 0 {
 		return
 	}
+	members := map[[2]uint32]*member{}
 	for i := range p.families {
 		for j := range p.families[i].members {
 			m := &p.families[i].members[j]
-			if len(losers[m.source]) == 0 {
-				continue
-			}
-			for _, line := range losers[m.source] {
-				if lines.family(place{m.source, line}) == m.family {
-					m.losers = append(m.losers, line)
-				}
-			}
-			p.losses.DuplicateConflicts += len(m.losers)
-			p.losses.DuplicateSamples += len(m.losers)
+			members[[2]uint32{m.source, m.family}] = m
 		}
+	}
+	for source, list := range losers {
+		for _, line := range list {
+			m := members[[2]uint32{source, lines.family(place{source, line})}]
+			m.losers = append(m.losers, line)
+		}
+		p.losses.DuplicateConflicts += len(list)
+		p.losses.DuplicateSamples += len(list)
 	}
 }
 

@@ -150,6 +150,8 @@ type Builder struct {
 	text    []byte
 	ends    []uint32
 	buffers *Buffers
+
+	lastLine int // where the last line added by Line starts
 }
 
 // Reset starts a new page of about the given size in bytes and lines, in a buffer
@@ -179,6 +181,7 @@ func (b *Builder) Family(f Family) int {
 func (b *Builder) Line(family int, name []byte, labels []Label, s *Sample, f Format) (n, line int, quoted bool) {
 	b.open(family)
 	start := len(b.text)
+	b.lastLine = start
 	b.text, quoted = AppendSeries(b.text, name, labels)
 	n = len(b.text) - start
 	b.close(n, s, f)
@@ -199,6 +202,28 @@ func (b *Builder) Known(family int, series, value []byte, quoted bool) {
 	b.layout.prefix = append(b.layout.prefix, uint32(len(series)))
 	b.text = append(b.text, value...)
 	b.text = append(b.text, '\n')
+}
+
+// Spliced adds a line without timestamp or exemplar whose series part is head,
+// bound and tail in turn.
+func (b *Builder) Spliced(family int, head, bound, tail, value []byte, quoted bool) {
+	b.open(family)
+	if quoted {
+		b.layout.Families[family].quoted = true
+	}
+	b.text = append(b.text, head...)
+	b.text = append(b.text, bound...)
+	b.text = append(b.text, tail...)
+	b.layout.prefix = append(b.layout.prefix, uint32(len(head)+len(bound)+len(tail)))
+	b.text = append(b.text, value...)
+	b.text = append(b.text, '\n')
+}
+
+// LastSeries returns the series part of the line that Line has just added. It is
+// good until the next line is added.
+func (b *Builder) LastSeries() []byte {
+	prefix := b.layout.prefix
+	return b.text[b.lastLine:][:prefix[len(prefix)-1]]
 }
 
 // Segments returns how many runs of lines the page has so far.

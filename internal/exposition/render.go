@@ -84,6 +84,9 @@ func (v View) members(f *plannedFamily, yield func([]byte) bool) bool {
 	for i := range f.members {
 		m := &f.members[i]
 		p := v.merged.pages[m.source]
+		if len(m.losers) == m.lines {
+			continue
+		}
 		if len(m.losers) > 0 {
 			if !yield(v.withoutLosers(p, m)) {
 				return false
@@ -163,17 +166,26 @@ func (v View) escapedLines(f *plannedFamily) []byte {
 	return out
 }
 
-// escapeLabels escapes the names of sorted labels in place. A name that another
-// label has makes way as a source label does.
+// escapeLabels escapes the names of labels in place and sorts them. Where another
+// label has the escaped name, the whole name is encoded.
 func escapeLabels(labels []Label) {
+	taken := make(map[string]bool, len(labels))
+	for _, l := range labels {
+		taken[string(l.Name)] = true
+	}
 	for i := range labels {
-		name := []byte(escapeLabel(string(labels[i].Name)))
-		if !bytes.Equal(name, labels[i].Name) {
-			for hasLabel(labels, name) {
-				name = append([]byte("exported_"), name...)
-			}
-			labels[i].Name = name
+		name := escapeLabel(string(labels[i].Name))
+		if name == string(labels[i].Name) {
+			continue
 		}
+		if taken[name] {
+			name = encodeLabel(string(labels[i].Name))
+		}
+		for taken[name] {
+			name = "exported_" + name
+		}
+		taken[name] = true
+		labels[i].Name = []byte(name)
 	}
 	slices.SortFunc(labels, func(a, b Label) int { return bytes.Compare(a.Name, b.Name) })
 }

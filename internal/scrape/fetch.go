@@ -42,46 +42,62 @@ type fetched struct {
 	format exposition.Format
 }
 
-// fetch asks the target for its page and reads it whole into buf. The deadline is
-// what the target is told; the context is what ends the scrape.
-func (t *Target) fetch(ctx context.Context, deadline time.Time, hops string, buf []byte) (fetched, []byte, *Failure) {
+// fetch asks the target for its page and reads it whole. The deadline is what the
+// target is told; the context is what ends the scrape.
+func (t *Target) fetch(ctx context.Context, deadline time.Time, hops string) (fetched, *Failure) {
 	req := t.request.Clone(ctx)
 	seconds := max(time.Until(deadline).Seconds(), 0)
 	req.Header.Set(timeoutHeader, strconv.FormatFloat(seconds, 'f', 3, 64))
 	req.Header.Set(HopHeader, hops)
 	resp, err := t.options.Client.Do(req)
 	if err != nil {
-		return fetched{}, buf, requestFailure(ctx, withoutURL(err))
+		return fetched{}, requestFailure(ctx, withoutURL(err))
 	}
 	defer closeBody(resp)
 	if resp.StatusCode != http.StatusOK {
-		return fetched{}, buf, failed(ReasonStatus, statusError(resp))
+		return fetched{}, failed(ReasonStatus, statusError(resp))
 	}
 	format, err := exposition.FormatOf(resp.Header.Get("Content-Type"))
 	if err != nil {
-		return fetched{}, buf, failed(ReasonContentType, err)
+		return fetched{}, failed(ReasonContentType, err)
 	}
 	var body io.Reader = resp.Body
 	switch encoding := resp.Header.Get("Content-Encoding"); {
 	case encoding == "" || strings.EqualFold(encoding, "identity"):
 		if limit := t.options.BodySizeLimit; limit > 0 && resp.ContentLength > limit {
-			return fetched{}, buf, failed(ReasonBodySize, t.tooLarge(resp.ContentLength))
+			return fetched{}, failed(ReasonBodySize, t.tooLarge(resp.ContentLength))
 		}
 	case strings.EqualFold(encoding, "gzip"):
 		unzipped, err := gzip.NewReader(resp.Body)
 		if err != nil {
-			return fetched{}, buf, bodyFailure(ctx, fmt.Errorf("read gzip header: %w", err))
+			return fetched{}, bodyFailure(ctx, fmt.Errorf("read gzip header: %w", err))
 		}
 		defer func() { _ = unzipped.Close() }()
 		body = unzipped
 	default:
-		return fetched{}, buf, failed(ReasonContentType, fmt.Errorf("unusable Content-Encoding %q: the server must send identity or gzip", encoding))
+		return fetched{}, failed(ReasonContentType, fmt.Errorf("unusable Content-Encoding %q: the server must send identity or gzip", encoding))
 	}
+	// Only now is a buffer taken: a target that is slow to answer holds none.
+	buf := t.buffers.Get(t.expectedSize(resp))
 	read, failure := t.readBody(ctx, body, buf)
 	if failure != nil {
-		return fetched{}, read, failure
+		if cap(read) == cap(buf) { // one that grew, up to the limit maybe, is worth less than its room
+			t.buffers.Put(read)
+		}
+		return fetched{}, failure
 	}
-	return fetched{body: read, format: format}, nil, nil
+	return fetched{body: read, format: format}, nil
+}
+
+// trustedSize is how much of a declared length is believed before a byte has come.
+const trustedSize = 1 << 20
+
+// expectedSize returns about how many bytes the page will have.
+func (t *Target) expectedSize(resp *http.Response) int {
+	if resp.ContentLength > 0 && resp.Header.Get("Content-Encoding") == "" {
+		return int(min(resp.ContentLength, int64(max(trustedSize, 2*t.lastSize))))
+	}
+	return t.lastSize
 }
 
 // closeBody ends a response. A short rest of known length is read, to keep the

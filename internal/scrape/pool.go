@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
-	"github.com/prometheus/common/version"
 
 	"github.com/omni-exporter/omni_exporter/internal/config"
 	"github.com/omni-exporter/omni_exporter/internal/exposition"
@@ -21,6 +21,9 @@ import (
 // idleConnTimeout is longer than the usual scrape intervals, so that connections
 // are kept from one scrape to the next.
 const idleConnTimeout = 5 * time.Minute
+
+// keepAlive is how often an idle connection is probed.
+const keepAlive = 30 * time.Second
 
 // PoolOptions are what a pool needs beside its configuration.
 type PoolOptions struct {
@@ -50,7 +53,8 @@ func (p *Pool) addPipeline(c *config.Config, pipeline *config.Pipeline, logger *
 	for i := range pipeline.Stages {
 		flat[i] = relabel.Pool{Stage: pipeline.StageLabel(i), Replicas: pipeline.Stages[i].Replicas}
 	}
-	numbers := map[string]int{} // targets so far of each stage
+	flatTopology := relabel.FlatTopology(flat) // one for all: it is as large as the pipeline
+	numbers := map[string]int{}                // targets so far of each stage
 	seen := map[string]bool{}
 	for i := range pipeline.Upstreams {
 		u := &pipeline.Upstreams[i]
@@ -63,7 +67,7 @@ func (p *Pool) addPipeline(c *config.Config, pipeline *config.Pipeline, logger *
 				return fmt.Errorf("pipeline %q: target %q occurs twice after relabeling: give it to one upstream", pipeline.Name, e.address)
 			}
 			seen[e.address] = true
-			topology := relabel.FlatTopology(flat)
+			topology := flatTopology
 			if e.stage != "" {
 				if e.replica == "" {
 					e.replica = fmt.Sprint(numbers[e.stage])
@@ -108,7 +112,7 @@ func ruleOptions(c *config.Config, pipeline *config.Pipeline, u *config.Upstream
 func (p *Pool) client(u *config.Upstream) (*http.Client, error) {
 	client, err := commonconfig.NewClientFromConfig(u.HTTPClient, "omni_exporter",
 		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(idleConnTimeout),
-		commonconfig.WithUserAgent("omni_exporter/"+version.Version))
+		commonconfig.WithDialContextFunc((&net.Dialer{KeepAlive: keepAlive}).DialContext))
 	if err != nil {
 		return nil, fmt.Errorf("HTTP client options: %w", err)
 	}
@@ -136,6 +140,7 @@ type ownPage struct {
 	mu       sync.Mutex
 	rewriter *relabel.Target
 	last     *exposition.Page // kept for the next to be compared with
+	spare    []byte           // what the next is rendered into
 }
 
 func newOwnPage(o PoolOptions, b *exposition.Buffers) *ownPage {
@@ -150,7 +155,8 @@ func (o *ownPage) page(states []State) *exposition.Page {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	result, _, err := o.rewriter.Rewrite(o.render(states), exposition.Text)
+	result, spare, err := o.rewriter.Rewrite(o.render(o.spare[:0], states), exposition.Text)
+	o.spare = spare
 	if err != nil {
 		if o.logger != nil {
 			o.logger.Error("own families are left out: this is a fault of the exporter", "err", err)

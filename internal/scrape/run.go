@@ -35,9 +35,9 @@ func (p *Page) Release() {
 	}
 }
 
-// Own renders the exporter's own families, as a text page, given the states of the
+// Own appends the exporter's own families, as a text page, given the states of the
 // targets that the same answer holds.
-type Own func([]State) []byte
+type Own func(dst []byte, states []State) []byte
 
 // run is one round of scrapes that callers share.
 type run struct {
@@ -73,6 +73,10 @@ func (p *Pool) Close() {
 	}
 }
 
+// lastWords is how long after its deadline a page waits for targets that end with
+// it to say so: else the page that they are missing from could not count why.
+const lastWords = 100 * time.Millisecond
+
 // Scrape returns the page of all targets, to be given back with Release. Callers
 // that overlap share one run; one that leaves does not end it for the others, and
 // one whose deadline comes before the run's end gets the targets that have answered
@@ -80,7 +84,8 @@ func (p *Pool) Close() {
 // its context has ended.
 func (p *Pool) Scrape(ctx context.Context, deadline time.Time, hops string) (*Page, error) {
 	r := p.join(deadline, hops)
-	timer := time.NewTimer(time.Until(deadline))
+	left := time.Until(deadline)
+	timer := time.NewTimer(left + min(left/10, lastWords))
 	defer timer.Stop()
 	select {
 	case <-r.done:

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/common/version"
+
 	"github.com/omni-exporter/omni_exporter/internal/exposition"
 	"github.com/omni-exporter/omni_exporter/relabel"
 )
@@ -111,7 +113,9 @@ func NewTarget(o TargetOptions) *Target { return newTarget(o, &exposition.Buffer
 func newTarget(o TargetOptions, b *exposition.Buffers) *Target {
 	req := &http.Request{
 		Method: http.MethodGet, URL: o.URL, Host: o.URL.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Accept": {accept}, "Accept-Encoding": {"identity"}},
+		Header: http.Header{
+			"Accept": {accept}, "Accept-Encoding": {"identity"}, "User-Agent": {"omni_exporter/" + version.Version},
+		},
 	}
 	if o.Compression {
 		req.Header.Set("Accept-Encoding", "gzip")
@@ -135,6 +139,9 @@ func (t *Target) Stage() string { return t.options.Stage }
 
 // Engines returns how many engines a target with a Stage runs.
 func (t *Target) Engines() int { return t.options.Engines }
+
+// Rules returns what the target's pages are rewritten by.
+func (t *Target) Rules() *relabel.Rules { return t.options.Rules }
 
 // Last returns the outcome of the last scrape that ended, or nil.
 func (t *Target) Last() *Outcome {
@@ -231,9 +238,8 @@ func (t *Target) retain(o *Outcome) *Outcome {
 }
 
 func (t *Target) scrape(ctx context.Context, deadline time.Time, hops string) (*Outcome, relabel.Result) {
-	page, spare, failure := t.fetch(ctx, deadline, hops, t.buffers.Get(t.lastSize))
+	page, failure := t.fetch(ctx, deadline, hops)
 	if failure != nil {
-		t.buffers.Put(spare)
 		return &Outcome{Failure: failure}, relabel.Result{}
 	}
 	size := len(page.body)

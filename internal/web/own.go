@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/omni-exporter/omni_exporter/collector"
@@ -12,26 +11,23 @@ import (
 	"github.com/omni-exporter/omni_exporter/relabel"
 )
 
-// renderOwn returns the exporter's own families as a text page: those that are
+// renderOwn appends the exporter's own families as a text page: those that are
 // registered, and the health of the targets whose states the same answer holds.
-func (s *Server) renderOwn(c *config.Config, states []scrape.State) []byte {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector.NewUpstream(func() collector.UpstreamState {
-		return upstreamState(c, states, s.totals)
-	}))
-	families, err := prometheus.Gatherers{s.options.Gatherer, registry}.Gather()
+func (s *Server) renderOwn(dst []byte, c *config.Config, states []scrape.State) []byte {
+	families, err := s.options.Gatherer.Gather()
 	if err != nil {
 		// What could be gathered is served; the rest is a fault of the exporter.
 		s.options.Logger.Error("own metrics are not complete", "err", err)
 	}
-	var page bytes.Buffer
-	encoder := expfmt.NewEncoder(&page, expfmt.NewFormat(expfmt.TypeTextPlain))
+	page := bytes.NewBuffer(dst)
+	encoder := expfmt.NewEncoder(page, expfmt.NewFormat(expfmt.TypeTextPlain))
 	for _, f := range families {
 		if err := encoder.Encode(f); err != nil {
 			s.options.Logger.Error("own family left out", "family", f.GetName(), "err", err)
 		}
 	}
-	return page.Bytes()
+	upstream := collector.NewUpstream(func() collector.UpstreamState { return upstreamState(c, states, s.totals) })
+	return upstream.AppendText(page.Bytes())
 }
 
 func upstreamState(c *config.Config, states []scrape.State, totals *scrape.Totals) collector.UpstreamState {

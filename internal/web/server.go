@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type Options struct {
 	TimeoutOffset time.Duration       // taken off the time that a caller waits
 	MaxRequests   int                 // answers with metrics at a time; 0: no limit
 	Events        http.Handler        // takes /api/v1/events; nil: the path is not there
+	Pprof         bool                // serve profiles below /debug/pprof/
 }
 
 // Server answers the exporter's requests by the configuration applied last. It is
@@ -44,7 +46,7 @@ type Server struct {
 // endpoints. ServeMux takes braces for wildcards.
 func ValidTelemetryPath(p string) bool {
 	return strings.HasPrefix(p, "/") && p != "/" && path.Clean(p) == p && !strings.ContainsAny(p, "{} \t\r\n?#%") &&
-		!strings.HasPrefix(p+"/", "/-/") && !strings.HasPrefix(p+"/", "/api/")
+		!strings.HasPrefix(p+"/", "/-/") && !strings.HasPrefix(p+"/", "/api/") && !strings.HasPrefix(p+"/", "/debug/")
 }
 
 // generation is one configuration at work.
@@ -73,6 +75,13 @@ func New(c *config.Config, o Options) (*Server, error) {
 	if o.Events != nil {
 		s.mux.Handle("/api/v1/events", o.Events)
 	}
+	if o.Pprof {
+		s.mux.HandleFunc("/debug/pprof/", pprof.Index)
+		s.mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		s.mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		s.mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		s.mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
 	return s, nil
 }
 
@@ -80,7 +89,7 @@ func New(c *config.Config, o Options) (*Server, error) {
 // an error that one stays.
 func (s *Server) Apply(c *config.Config) error {
 	pool, err := scrape.NewPool(c, scrape.PoolOptions{
-		Own:    func(states []scrape.State) []byte { return s.renderOwn(c, states) },
+		Own:    func(dst []byte, states []scrape.State) []byte { return s.renderOwn(dst, c, states) },
 		Totals: s.totals, Logger: s.options.Logger,
 	})
 	if err != nil {
