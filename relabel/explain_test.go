@@ -162,3 +162,43 @@ func TestExplainBrokenPage(t *testing.T) {
 		t.Errorf("got %v, want an error in line 2", err)
 	}
 }
+
+// FuzzExplain: whatever page is accepted, the lines explained are those that leave,
+// in order, and the page is the one that Rewrite makes.
+func FuzzExplain(f *testing.F) {
+	f.Add([]byte(explainedPage), false)
+	f.Add([]byte("# TYPE a counter\na_total{engine=\"1\",stage=\"s\"} 1 1.5 # {x=\"y\"} 2\na_created 3\n# EOF"), true)
+	f.Add([]byte("{\"a b\",\"c d\"=\"e\",engine=\"0\"} 1\n\n# comment\n a{} NaN\n"), false)
+	rules := NewRules(Options{
+		Topology: FlatTopology([]Pool{{"0", 1}}), DropUnmapped: true, Aliases: true, Labels: map[string]string{"pipeline": "p"},
+	})
+	f.Fuzz(func(t *testing.T, body []byte, openMetrics bool) {
+		format := exposition.Text
+		if openMetrics {
+			format = exposition.OpenMetrics
+		}
+		want, _, wantErr := NewTarget(rules, nil).Rewrite(slices.Clone(body), format)
+		got, lines, err := Explain(rules, body, format)
+		if (err != nil) != (wantErr != nil) {
+			t.Fatalf("explaining fails with %v, rewriting with %v", err, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		var kept strings.Builder
+		for i := range lines {
+			if (lines[i].After == "") != (lines[i].Drop != Kept) {
+				t.Fatalf("line %d leaves as %q and is dropped as %q", lines[i].Number, lines[i].After, lines[i].Drop)
+			}
+			if lines[i].After != "" {
+				kept.WriteString(lines[i].After + "\n")
+			}
+		}
+		if text := string(got.Page.Text()); text != string(want.Page.Text()) || text != kept.String() {
+			t.Errorf("explained as\n%s\npage is\n%s\nrewritten it is\n%s", kept.String(), text, want.Page.Text())
+		}
+		if len(lines) != got.Summary.Samples {
+			t.Errorf("%d lines explained, the page has %d samples", len(lines), got.Summary.Samples)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -37,6 +38,7 @@ type flags struct {
 	pprof         bool
 
 	pipeline, audio, transfer, fpm bool
+	fpmTrace                       *bool // nil unless given
 
 	logs *logging.Flags
 }
@@ -69,6 +71,9 @@ func parseFlags(args []string, stdout, stderr io.Writer) (*flags, error) {
 	app.Flag("collector.transfer", "Compute the transfer families from events.").Default("true").BoolVar(&f.transfer)
 	app.Flag("collector.fpm", "Show forward-pass metrics.").Default("true").BoolVar(&f.fpm)
 
+	given := false
+	fpmTrace := app.Flag("fpm-trace", "Write the forward passes of streams to trace files. The environment of Dynamo applies: DYN_FPM_TRACE stands for this flag, DYN_FPM_OUTPUT_PATH and so on go before the configuration file.").IsSetByUser(&given).Bool()
+
 	f.logs = logging.AddFlags(app, "info")
 
 	_, err := app.Parse(args)
@@ -76,6 +81,9 @@ func parseFlags(args []string, stdout, stderr io.Writer) (*flags, error) {
 		return nil, errDone
 	}
 	f.ownProcess = !*disable
+	if given {
+		f.fpmTrace = fpmTrace
+	}
 	if err == nil {
 		err = f.check()
 	}
@@ -108,6 +116,6 @@ func (f *flags) options(logger *slog.Logger) exporter.Options {
 	return exporter.Options{
 		Logger: logger, TelemetryPath: f.telemetryPath, TimeoutOffset: f.timeoutOffset, MaxRequests: f.maxRequests,
 		Pipeline: f.pipeline, Audio: f.audio, Transfer: f.transfer, ForwardPasses: f.fpm, OwnProcess: f.ownProcess,
-		Pprof: f.pprof,
+		Pprof: f.pprof, FPMTrace: f.fpmTrace, LookupEnv: os.LookupEnv,
 	}
 }

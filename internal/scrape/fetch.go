@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// accept asks for text first: it is what vLLM's Python front end renders
-	// fastest. vLLM's Rust front end answers with OpenMetrics whatever it is asked.
+	// accept names both formats. Their weights decide nothing at vLLM: the Python client
+	// answers with OpenMetrics as soon as it is named (in about the same time as text),
+	// the Rust front end whatever it is asked.
 	accept = "text/plain;version=0.0.4;q=1,text/plain;version=1.0.0;q=0.9,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1"
 
 	// timeoutHeader tells a target how long its caller waits, in seconds.

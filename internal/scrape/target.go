@@ -243,6 +243,10 @@ func (t *Target) scrape(ctx context.Context, deadline time.Time, hops string) (*
 		return &Outcome{Failure: failure}, relabel.Result{}
 	}
 	size := len(page.body)
+	if size == 0 { // in either format: it is not cut off, nothing was sent (vllm#8612)
+		t.buffers.Put(page.body)
+		return &Outcome{Failure: failed(ReasonEmpty, errors.New("page has no byte: the server is up but exposes nothing"))}, relabel.Result{}
+	}
 	result, spare, err := t.rewriter.Rewrite(page.body, page.format)
 	t.buffers.Put(spare)
 	if err != nil {

@@ -120,6 +120,7 @@ func TestBadTargetCostsItsOwnSeries(t *testing.T) {
 		"label name too long":   {handler: answer(textType, "vllm:bad{engine=\"0\",abcdefgh=\"1\"} 1\n"), options: "label_name_length_limit: 7", want: ReasonLabelLimit},
 		"label value too long":  {handler: answer(textType, "vllm:bad{engine=\"0\",a=\"abcdefghij\"} 1\n"), options: "label_value_length_limit: 9", want: ReasonLabelLimit},
 		"no metrics":            {handler: answer(textType, ""), want: ReasonEmpty},
+		"no byte, OpenMetrics":  {handler: answer(openMetricsType, ""), want: ReasonEmpty},
 		"no metrics, comment":   {handler: answer(textType, "# nothing yet\n\n"), want: ReasonEmpty},
 		"OpenMetrics of none":   {handler: answer(openMetricsType, "# EOF\n"), want: ReasonEmpty},
 		"broken line":           {handler: answer(textType, badPage+"vllm:bad{engine=\"1\" 1\n"), want: ReasonParse},
