@@ -38,35 +38,34 @@ func (b *bucket) learn(raw, series []byte, f *family, e entry, n note) {
 	b.family, b.entry, b.note, b.known = f, e, n, true
 }
 
-// findBound returns where the value of the label `le` stands in a series. A value
-// that ends with `,le=` looks like the label too, but stands in quotes.
+// findBound returns where the value of the label `le` stands in a series. It walks
+// from label to label, since `,le="` may also be the end of another label's value,
+// and gives up on what is not written `name="value",...`.
 func findBound(series []byte) (start, end int, ok bool) {
-	for _, label := range []string{`{le="`, `,le="`} {
-		i := bytes.Index(series, []byte(label))
-		if i < 0 || inQuotes(series[:i]) {
-			continue
+	i := bytes.IndexByte(series, '{')
+	for i >= 0 && i+1 < len(series) {
+		i++
+		n := bytes.IndexByte(series[i:], '=')
+		if n < 0 || i+n+1 >= len(series) || series[i+n+1] != '"' || !exposition.IsLegacyName(series[i:i+n], false) {
+			return 0, 0, false
 		}
-		start = i + len(label)
-		if n := plainString(series[start:]); n >= 0 {
-			return start, start + n, true
+		name := series[i : i+n]
+		start = i + n + 2
+		end = start
+		for end < len(series) && series[end] != '"' {
+			if series[end] == '\\' {
+				end++
+			}
+			end++
 		}
-		return 0, 0, false
+		if string(name) == "le" {
+			return start, end, end < len(series) && plainString(series[start:]) == end-start
+		}
+		if i = end + 1; i >= len(series) || series[i] != ',' {
+			return 0, 0, false
+		}
 	}
 	return 0, 0, false
-}
-
-// inQuotes reports whether a quoted string is open at the end of b.
-func inQuotes(b []byte) bool {
-	open := false
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			open = !open
-		case '\\':
-			i++
-		}
-	}
-	return open
 }
 
 // plainString returns the length of the string that starts b and is ended by a

@@ -38,8 +38,9 @@ type pageFamilies struct {
 	declared map[string]*family
 	samples  map[string]*family // by sample name
 	order    []*family
-	retyped  int             // TYPE lines that contradict an earlier one
-	present  map[string]bool // the names of the page's samples; made when first asked for
+	retyped  int                // TYPE lines that contradict an earlier one
+	leaving  map[string]*family // by the name that a rule gives a series; made when first asked for
+	present  map[string]bool    // the names of the page's samples; made when first asked for
 }
 
 func newPageFamilies(r *Rules, f exposition.Format, body []byte) pageFamilies {

@@ -1,6 +1,7 @@
 package relabel
 
 import (
+	"bytes"
 	"hash/maphash"
 
 	"github.com/omni-exporter/omni_exporter/internal/exposition"
@@ -155,10 +156,14 @@ func (r *recall) fill() {
 			continue
 		}
 		at := maphash.Bytes(r.seed, r.series(i)) & mask
-		for r.table[at] >= 0 {
+		// A series that the page has twice is entered once: a page that repeats one
+		// would fill the table with a single run of slots.
+		for r.table[at] >= 0 && !bytes.Equal(r.series(int(r.table[at])), r.series(i)) {
 			at = (at + 1) & mask
 		}
-		r.table[at] = int32(i)
+		if r.table[at] < 0 {
+			r.table[at] = int32(i)
+		}
 	}
 }
 

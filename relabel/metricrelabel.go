@@ -36,17 +36,23 @@ func metricRelabel(rules []*promrelabel.Config, name []byte, in []exposition.Lab
 // renamed returns the family of a series that a rule has given another name: the
 // declared one of that name, or one without metadata.
 func (p *pageFamilies) renamed(name []byte, b *exposition.Builder) *family {
-	for _, f := range p.order {
-		if f.out == string(name) && f.verdict == keep && f.typ.Allows("", p.format) {
-			return f
+	if p.leaving == nil {
+		p.leaving = map[string]*family{}
+		for _, f := range p.order {
+			if f.verdict == keep && f.typ.Allows("", p.format) && p.leaving[f.out] == nil {
+				p.leaving[f.out] = f
+			}
 		}
+	}
+	if f, ok := p.leaving[string(name)]; ok {
+		return f
 	}
 	f := &family{name: string(name), out: string(name), index: -1}
 	if exposition.Reserved(name) {
 		f.verdict = reserved
-		return f
+	} else {
+		f.index = b.Family(exposition.Family{Key: f.out})
 	}
-	f.index = b.Family(exposition.Family{Key: f.out})
-	p.order = append(p.order, f)
+	p.leaving[f.out] = f
 	return f
 }

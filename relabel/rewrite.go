@@ -184,7 +184,7 @@ func (w *rewriting) line(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	if e.out > 0 && f.typ == exposition.Histogram && len(w.rules.options.MetricRelabel) == 0 {
+	if e.out > 0 && f.typ == exposition.Histogram && w.rules.boundIsInert() {
 		w.bucket.learn(raw, w.builder.LastSeries(), f, e, n)
 	}
 	w.next.add(e, s.Value, n)
@@ -329,9 +329,18 @@ func (w *rewriting) checkLimits(name []byte, labels []exposition.Label) error {
 		if n := len(label.Name); l.LabelName > 0 && n > l.LabelName {
 			return fail("label name length", n, l.LabelName, "label_name_length_limit", label.Name)
 		}
-		if n := len(label.Value); l.LabelValue > 0 && n > l.LabelValue {
+		if n := valueLength(label.Value); l.LabelValue > 0 && n > l.LabelValue {
 			return fail("label value length", n, l.LabelValue, "label_value_length_limit", label.Name)
 		}
 	}
 	return nil
+}
+
+// valueLength returns the length of a label value without its escapes, which is what
+// Prometheus's limit is about.
+func valueLength(escaped []byte) int {
+	if bytes.IndexByte(escaped, '\\') < 0 {
+		return len(escaped)
+	}
+	return len(exposition.Unescape(escaped))
 }

@@ -3,6 +3,7 @@ package relabel
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	promrelabel "github.com/prometheus/prometheus/model/relabel"
 
@@ -63,4 +64,16 @@ func (r *Rules) includes(name, outName string) bool {
 // outputName returns a family's name as it leaves.
 func (r *Rules) outputName(name string) string {
 	return normalizePrefix(name, r.options.OmniPrefix)
+}
+
+// Place returns where the target's i-th engine stands, counted from 0, and false for
+// one outside the map.
+func (r *Rules) Place(engine int) (Place, bool) {
+	return r.options.Topology.Place(strconv.AppendInt(nil, int64(engine), 10))
+}
+
+// boundIsInert reports whether the value of a bucket's `le` decides nothing but
+// itself.
+func (r *Rules) boundIsInert() bool {
+	return len(r.options.MetricRelabel) == 0 && r.options.Labels["le"] == ""
 }

@@ -45,6 +45,20 @@ func NewMerger(n int) *Merger {
 	return &Merger{seed: maphash.MakeSeed(), sources: make([]source, n)}
 }
 
+// Rearranged returns a merger of other sources, which knows of those that stay what
+// m knows: source i is m's source from[i], or a new one where that is negative.
+func (m *Merger) Rearranged(from []int) *Merger {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := &Merger{seed: m.seed, sources: make([]source, len(from))}
+	for i, j := range from {
+		if j >= 0 {
+			out.sources[i] = m.sources[j]
+		}
+	}
+	return out
+}
+
 // Merged is the pages of one run as one page. It is immutable.
 type Merged struct {
 	plan  *plan

@@ -18,9 +18,6 @@ type Family struct {
 	quoted   bool // some name in it needs quotes
 }
 
-// Series returns how many lines of the page belong to the family.
-func (f *Family) Series() int { return f.lines }
-
 // segment is a run of lines of one family: families usually stand in one run,
 // but a page may come back to one.
 type segment struct {
@@ -45,9 +42,6 @@ type Layout struct {
 
 // Series returns how many series the page holds.
 func (l *Layout) Series() int { return len(l.prefix) }
-
-// Segments returns how many runs of lines the page has.
-func (l *Layout) Segments() int { return len(l.segments) }
 
 // Page is what one whole page of a target became: its kept lines, rewritten, in
 // the order in which they came. It is immutable. Whoever keeps one holds a

@@ -232,14 +232,12 @@ func FuzzParseSample(f *testing.F) {
 		if quoted != strings.Contains(unquoteValues(string(series)), `"`) {
 			t.Errorf("%q needs quotes: %t", series, quoted)
 		}
-		written := strings.Replace(show(&s), "|", "", 1)
-		if s.Exemplar != nil {
-			at := strings.LastIndex(written, "|{")
-			written = written[:at] + " # " + written[at+1:]
-		}
+		written := string(series) + string(s.Value)
 		if s.Timestamp != nil {
-			at := strings.LastIndex(written, "|"+string(s.Timestamp))
-			written = written[:at] + " " + written[at+1:]
+			written += " " + string(s.Timestamp)
+		}
+		if s.Exemplar != nil {
+			written += " # " + string(appendExemplar(nil, s.Exemplar))
 		}
 		written += "\n"
 		if err := ParseSample([]byte(written), 1, format, &again); err != nil || show(&again) != show(&s) {
