@@ -189,7 +189,7 @@ func newSetup(n uint16) setup {
 		}
 	case 3:
 		s.options.Topology = TargetTopology("1", "3", 2)
-		s.own = &Place{"1", "3"}
+		s.own = &Place{"1", "6"}
 		s.place = func(e string) (Place, bool) {
 			p, ok := map[string]Place{"0": {"1", "6"}, "1": {"1", "7"}}[e]
 			return p, ok

@@ -79,12 +79,13 @@ func (t *Topology) Place(engine []byte) (Place, bool) {
 	return Place{Stage: t.stage, Replica: t.replica + "." + strconv.Itoa(i)}, true
 }
 
-// Own returns the place of the target itself, if it is one replica.
+// Own returns the place of the target itself, if it is one replica: that of its
+// engine 0, where series stand that name no engine.
 func (t *Topology) Own() (Place, bool) {
 	if t.stage == "" {
 		return Place{}, false
 	}
-	return Place{Stage: t.stage, Replica: t.replica}, true
+	return t.Place([]byte("0"))
 }
 
 // maxEngineDigits keeps engine numbers within an int.

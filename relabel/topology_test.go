@@ -77,7 +77,7 @@ func TestTargetTopology(t *testing.T) {
 					t.Errorf("engine %q: %v, %t; want %v", engine, got, ok, want)
 				}
 			}
-			if own, ok := topology.Own(); !ok || own != (Place{tt.stage, tt.replica}) {
+			if own, ok := topology.Own(); !ok || own != (Place{tt.stage, tt.want["0"]}) {
 				t.Errorf("own place %v, %t", own, ok)
 			}
 		})
