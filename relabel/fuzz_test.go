@@ -33,7 +33,7 @@ var stricter = map[string]func(page []byte) bool{
 	// Longer than anything that formats a float64 writes.
 	"value is no number": func(p []byte) bool { return len(p) > 255 },
 	// A time that the other format's readers refuse: signs, and past the int64 milliseconds.
-	"invalid timestamp": func(p []byte) bool { return true },
+	"invalid timestamp": func([]byte) bool { return true },
 	// Past 128 characters, a label twice, or a timestamp of the kind above.
 	"invalid exemplar": func(p []byte) bool { return bytes.Contains(p, []byte(" # {")) },
 	// The formats define which samples a type has; the parser does not look.

@@ -38,11 +38,11 @@ func flatRules() *Rules {
 }
 
 func TestSequences(t *testing.T) {
-	edit := func(old, new string) string {
-		if !strings.Contains(base, old) {
-			t.Fatalf("base has no %q", old)
+	edit := func(part, with string) string {
+		if !strings.Contains(base, part) {
+			t.Fatalf("base has no %q", part)
 		}
-		return strings.Replace(base, old, new, 1)
+		return strings.Replace(base, part, with, 1)
 	}
 	om := strings.Replace(base, "TYPE c_total", "TYPE c", 1) + "# EOF\n"
 	tests := map[string][]step{

@@ -3,7 +3,7 @@ package relabel
 import (
 	"strings"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 
 	"github.com/omni-exporter/omni_exporter/internal/exposition"
 )
@@ -44,7 +44,7 @@ func expected(s setup, page *parsedPage, in, out exposition.Format) []series {
 	}
 	var kept []placed
 	for _, s := range page.series {
-		name := s.labels.Get(labels.MetricName)
+		name := s.labels.Get(model.MetricNameLabel)
 		f := m.familyOf(name)
 		if f.dropped {
 			continue
@@ -84,15 +84,6 @@ func expected(s setup, page *parsedPage, in, out exposition.Format) []series {
 		result = append(result, p.series)
 	}
 	return result
-}
-
-func (m *refMap) declaredType(name string) string {
-	for _, f := range m.families {
-		if f.declared && f.name == name {
-			return f.typ
-		}
-	}
-	return ""
 }
 
 func (m *refMap) add(name, typ string, declared bool) *refFamily {
@@ -148,7 +139,7 @@ func (m *refMap) current(f *refFamily) string {
 	}
 	sample := current + map[string]string{"counter": "_total", "histogram": "_bucket"}[f.typ]
 	for _, s := range m.page.series {
-		if s.labels.Get(labels.MetricName) == sample {
+		if s.labels.Get(model.MetricNameLabel) == sample {
 			return f.out
 		}
 	}

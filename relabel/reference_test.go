@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
@@ -108,8 +109,8 @@ func parsePage(page []byte, f exposition.Format) (out *parsedPage, err error) {
 			var l labels.Labels
 			p.Labels(&l)
 			// The parser takes blanks before a bare name for a part of it.
-			if name := l.Get(labels.MetricName); !bytes.HasPrefix(bytes.TrimLeft(text, " \t"), []byte("{")) {
-				l = labels.NewBuilder(l).Set(labels.MetricName, strings.TrimLeft(name, " \t")).Labels()
+			if name := l.Get(model.MetricNameLabel); !bytes.HasPrefix(bytes.TrimLeft(text, " \t"), []byte("{")) {
+				l = labels.NewBuilder(l).Set(model.MetricNameLabel, strings.TrimLeft(name, " \t")).Labels()
 			}
 			s.labels = canonicalLabels(l)
 			var e exemplar.Exemplar
@@ -215,7 +216,7 @@ func newSetup(n uint16) setup {
 // not. name is the metric name with which it leaves.
 func (s *setup) relabeled(in labels.Labels, name string) (labels.Labels, bool) {
 	m := in.Map()
-	delete(m, labels.MetricName)
+	delete(m, model.MetricNameLabel)
 	put := func(name, value string) {
 		old, taken := m[name]
 		m[name] = value
@@ -250,7 +251,7 @@ func (s *setup) relabeled(in labels.Labels, name string) (labels.Labels, bool) {
 			put(l, v)
 		}
 	}
-	m[labels.MetricName] = name
+	m[model.MetricNameLabel] = name
 	return canonicalLabels(labels.FromMap(m)), true
 }
 

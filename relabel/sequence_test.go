@@ -141,7 +141,7 @@ func mutations() []func(lines []string, i int, arg byte) []string {
 		func(l []string, i int, arg byte) []string {
 			return value(l, i, []string{"NaN", "+Inf", "1_0", "", "x", "0x1p1", "1 1700000000", "-0", "1e" + strings.Repeat("0", 300) + "1"}[arg%9])
 		},
-		func(l []string, i int, arg byte) []string { return slices.Delete(l, i, i+1) },
+		func(l []string, i int, _ byte) []string { return slices.Delete(l, i, i+1) },
 		func(l []string, i int, arg byte) []string {
 			return slices.Insert(l, i, pool[int(arg)%len(pool)])
 		},
@@ -155,9 +155,9 @@ func mutations() []func(lines []string, i int, arg byte) []string {
 			}
 			return l
 		},
-		func(l []string, i int, arg byte) []string { return l[:i+1] }, // cut off
+		func(l []string, i int, _ byte) []string { return l[:i+1] }, // cut off
 		func(l []string, i int, arg byte) []string { l[i] += string(" x1\t"[arg%4]); return l },
-		func(l []string, i int, arg byte) []string { return l }, // the same again
+		func(l []string, _ int, _ byte) []string { return l }, // the same again
 	}
 }
 

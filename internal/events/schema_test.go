@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,9 +115,7 @@ func TestSchemaAgreesWithEndpoint(t *testing.T) {
 			for field, values := range fields {
 				for _, v := range append(values, "") {
 					changed := map[string]json.RawMessage{}
-					for k, old := range object {
-						changed[k] = old
-					}
+					maps.Copy(changed, object)
 					delete(changed, field)
 					line, err := json.Marshal(changed)
 					if err != nil {

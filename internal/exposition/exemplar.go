@@ -52,7 +52,7 @@ func appendExemplar(dst, exemplar []byte) []byte {
 		dst = appendLabel(dst, &s.Labels[i])
 	}
 	dst = append(dst, '}')
-	for _, token := range bytes.Fields(exemplar[end:]) {
+	for token := range bytes.FieldsSeq(exemplar[end:]) {
 		dst = append(dst, ' ')
 		dst = append(dst, token...)
 	}

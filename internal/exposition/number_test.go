@@ -23,7 +23,7 @@ var floats = map[string]bool{
 
 	"": false, " ": false, "+": false, "-": false, ".": false, "e5": false, "1e": false, "1e+": false, "1..2": false,
 	"1.2.3": false, "--1": false, "1_0": false, "0x1p1": false, "0x10": false, "1p3": false, "1 2": false, " 1": false,
-	"1e999": false, "-1e309": false, "infinit": false, "nanx": false, "1,5": false, "١": false, "1\r": false, "1f": false,
+	"1e999": false, "-1e309": false, "infinite": false, "nanx": false, "1,5": false, "١": false, "1\r": false, "1f": false,
 	strings.Repeat("9", 256): false, "1e" + strings.Repeat("0", 254) + "1": false, strings.Repeat("9", 310): false,
 	"{": false, `"1"`: false, "true": false,
 }

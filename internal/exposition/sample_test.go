@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 )
@@ -253,7 +254,7 @@ func FuzzParseSample(f *testing.F) {
 		var theirs labels.Labels
 		p.Labels(&theirs)
 		b := labels.NewScratchBuilder(len(s.Labels) + 1)
-		b.Add(labels.MetricName, string(s.Name))
+		b.Add(model.MetricNameLabel, string(s.Name))
 		for _, l := range s.Labels {
 			b.Add(string(l.Name), string(Unescape(l.Value)))
 		}

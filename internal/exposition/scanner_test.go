@@ -77,8 +77,7 @@ func TestScannerErrors(t *testing.T) {
 			if err == nil || err.Error() != tt.want {
 				t.Fatalf("error %v, want %s", err, tt.want)
 			}
-			var parse *ParseError
-			if !errors.As(err, &parse) {
+			if _, ok := errors.AsType[*ParseError](err); !ok {
 				t.Errorf("error is a %T", err)
 			}
 			if errors.Is(err, ErrTruncated) != tt.truncated {

@@ -1,5 +1,7 @@
 package simulator
 
+import "slices"
+
 // kind is the type of a family, as TYPE spells it.
 type kind string
 
@@ -38,11 +40,11 @@ func (s *server) engineFamilies() []family {
 	p := s.pipeline
 	model := p.options.Model
 	var families []family
-	each := func(name, help string, k kind, make func(*engine, []label) []series) {
+	each := func(name, help string, k kind, children func(*engine, []label) []series) {
 		f := family{name: "vllm:" + name, help: help, kind: k}
 		for _, e := range s.engines {
 			if !e.dead {
-				f.series = append(f.series, make(e, []label{{"model_name", model}, {"engine", e.label}})...)
+				f.series = append(f.series, children(e, []label{{"model_name", model}, {"engine", e.label}})...)
 			}
 		}
 		families = append(families, f)
@@ -145,5 +147,5 @@ func (e *engine) waitingBecause(preempted bool) int {
 
 // with returns the labels and one more, in new memory.
 func with(labels []label, name, value string) []label {
-	return append(labels[:len(labels):len(labels)], label{name, value})
+	return append(slices.Clip(labels), label{name, value})
 }

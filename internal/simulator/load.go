@@ -11,8 +11,8 @@ const (
 	waveAmplitude = 0.4 // of the sinusoid, as a share of the mean rate
 	burstFactor   = 1.7 // how much a burst lifts the rate
 	burstGap      = 75 * time.Second
-	burstMin      = 6 * time.Second
-	burstMax      = 14 * time.Second
+	shortestBurst = 6 * time.Second
+	longestBurst  = 14 * time.Second
 
 	promptMean, promptMax = 330, 640 // tokens
 	outputMean, outputMax = 60, 160  // tokens
@@ -82,7 +82,7 @@ func (p *Pipeline) nextArrival() {
 }
 
 func (p *Pipeline) nextBurst() {
-	length := burstMin + time.Duration(p.rng.Int64N(int64(burstMax-burstMin)))
+	length := shortestBurst + time.Duration(p.rng.Int64N(int64(longestBurst-shortestBurst)))
 	p.burstEnd = p.now + length
 	p.after(length+time.Duration(float64(burstGap)*p.jitter(0.5)), p.nextBurst)
 }

@@ -82,7 +82,7 @@ func TestParsersAgree(t *testing.T) {
 	}
 
 	lines := 0
-	for _, line := range strings.Split(string(page(text, 0)), "\n") {
+	for line := range strings.SplitSeq(string(page(text, 0)), "\n") {
 		if line != "" && line[0] != '#' {
 			lines++
 		}
@@ -128,7 +128,7 @@ func TestPageOddities(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(line, "vllm:cache_config_info") && strings.Contains(line, "model_name") {
 			t.Errorf("a model name in %s", line)
 		}

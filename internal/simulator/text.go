@@ -183,11 +183,11 @@ func appendPythonFloat(b []byte, v float64) []byte {
 // pythonRepr is the shortest text that reads back as v, with a fraction below 1e16 and an exponent outside 1e-4 to 1e16.
 func pythonRepr(v float64) string {
 	s := strconv.FormatFloat(v, 'e', -1, 64)
-	e := strings.IndexByte(s, 'e')
-	if e < 0 {
+	_, after, ok := strings.Cut(s, "e")
+	if !ok {
 		return s // not reached by what the model counts: it has no NaN and no infinity
 	}
-	exponent, err := strconv.Atoi(s[e+1:])
+	exponent, err := strconv.Atoi(after)
 	if err != nil || exponent < -4 || exponent >= 16 {
 		return s
 	}

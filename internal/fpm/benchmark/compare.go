@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/omni-exporter/omni_exporter/internal/fpm/benchmark/doc"
 )
@@ -12,11 +13,12 @@ import (
 type Verdict string
 
 const (
-	// VerdictComparable: everything recorded agrees.
+	// VerdictComparable means that everything recorded agrees.
 	VerdictComparable Verdict = "comparable"
-	// VerdictDiffers: something recorded differs.
+	// VerdictDiffers means that something recorded differs.
 	VerdictDiffers Verdict = "differs"
-	// VerdictUnestablished: nothing recorded differs, but something is not recorded. Missing evidence is not a match.
+	// VerdictUnestablished means that nothing recorded differs, but something is not recorded. Missing evidence is not a
+	// match.
 	VerdictUnestablished Verdict = "unestablished"
 )
 
@@ -158,7 +160,7 @@ func (c *Comparison) engines(a, b Engine) {
 		c.add(Difference{Aspect: "engine", Where: resolved, A: x, B: y})
 	}
 	for _, e := range []Engine{a, b} {
-		if e.AttentionResolved != "" && !(e.ProbeKnown && e.ProbeComplete) {
+		if e.AttentionResolved != "" && (!e.ProbeKnown || !e.ProbeComplete) {
 			c.add(Difference{
 				Aspect: "engine", Where: "$.engine.worker_probe.coverage.complete",
 				A: strconv.FormatBool(a.ProbeComplete), B: strconv.FormatBool(b.ProbeComplete), Missing: true,
@@ -233,14 +235,14 @@ func showDispatch(list []Dispatch) string {
 	if !observed(list) {
 		return "not recorded"
 	}
-	s := ""
+	var s strings.Builder
 	for i, d := range slices.Compact(slices.Clone(list)) {
 		if i > 0 {
-			s += ", "
+			s.WriteString(", ")
 		}
-		s += d.Mode + "/" + strconv.FormatInt(d.PaddedTokens, 10)
+		s.WriteString(d.Mode + "/" + strconv.FormatInt(d.PaddedTokens, 10))
 	}
-	return s
+	return s.String()
 }
 
 // withoutKey is an object without one of its members, with the place it came from.

@@ -94,7 +94,7 @@ func TestMergeOfDegradedEngines(t *testing.T) {
 				delete(root, "engine")
 			}
 		}, `{"0": "missing engine block"}`, `"deepseek-ai/DeepSeek-V3"`},
-		{"all failed", func(r int, root m) {
+		{"all failed", func(_ int, root m) {
 			root["engine"] = m{"capture_error": "boom"}
 		}, `{"0": "boom", "1": "boom", "2": "boom"}`, "absent"},
 		{"missing and failed", func(r int, root m) {

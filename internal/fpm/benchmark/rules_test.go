@@ -193,7 +193,7 @@ func brokenRules() []broken {
 		{benchmark.RuleStatusConsistency, "stop_reason", rankOf(1, set("stop_reason", "timeout")), ranksOnly, "$.stop_reason", nil},
 		{benchmark.RuleStatusConsistency, "missing phase", rankOf(1, set("missing_phases", l{"decode"})), ranksOnly, "$.missing_phases", nil},
 		{benchmark.RuleStatusConsistency, "timing_valid", rankOf(1, set("timing_valid", false)), ranksOnly, "$.timing_valid", nil},
-		{benchmark.RuleStatusConsistency, "partial without timeout", benchmarktest.Options{Partial: true, Rank: func(r int, root m) { root["stop_reason"] = nil }}, ranksOnly, "$.stop_reason", nil},
+		{benchmark.RuleStatusConsistency, "partial without timeout", benchmarktest.Options{Partial: true, Rank: func(_ int, root m) { root["stop_reason"] = nil }}, ranksOnly, "$.stop_reason", nil},
 		{benchmark.RuleStatusMismatch, "one partial", rankOf(1, func(r m) {
 			r["status"], r["valid"], r["stop_reason"] = "partial", false, "timeout"
 			r["coverage"].(m)["expected_points"] = 5
@@ -274,7 +274,7 @@ func brokenRules() []broken {
 			at(f, "benchmark_measurement", "raw_fpms", 1).(m)["benchmark_sample"] = m{}
 		})}, everything, ".benchmark_sample", nil},
 		{benchmark.RuleSampleIndex, "another", smpSet("sample_index", 0), everything, ".sample_index", nil},
-		{benchmark.RuleForwardIndex, "repeated", sampleOf(1, func(r, s m) { s["forward_index"] = s["forward_index"].(int) - 1 }), everything, ".forward_index", nil},
+		{benchmark.RuleForwardIndex, "repeated", sampleOf(1, func(_, s m) { s["forward_index"] = s["forward_index"].(int) - 1 }), everything, ".forward_index", nil},
 		{benchmark.RuleTimingBasis, "gpu", timeSet("basis", "cuda_event"), everything, ".timing.basis", nil},
 		{benchmark.RuleTimingInterval, "not the wall time", sampleOf(1, func(_, s m) {
 			tm := s["timing"].(m)

@@ -1,6 +1,7 @@
 package benchmark
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/omni-exporter/omni_exporter/internal/fpm/benchmark/doc"
@@ -67,7 +68,7 @@ func (v *verification) run() {
 }
 
 func (v *verification) artifacts() []*artifact {
-	return append(v.ranks[:len(v.ranks):len(v.ranks)], v.merged...)
+	return append(slices.Clip(v.ranks), v.merged...)
 }
 
 // checkGroups judges groups in depth once for all rank files that hold the same ones, and for every merged artifact whose

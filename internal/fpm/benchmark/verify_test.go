@@ -66,7 +66,7 @@ func TestValidSetsPass(t *testing.T) {
 		"tp 2, pcp 2, pp 3":  {Ranks: 2, TP: 2, PCP: 2, PP: 3},
 		"32 ranks":           {Ranks: 32, Points: 1},
 		"partial":            {Partial: true},
-		"partition and rows": {Point: func(id int, p m) { p["partition"], p["rows"] = l{1, 2}, m{"b": "x", "a": nil} }},
+		"partition and rows": {Point: func(_ int, p m) { p["partition"], p["rows"] = l{1, 2}, m{"b": "x", "a": nil} }},
 		"no execution":       {NoExecution: true},
 	} {
 		t.Run(name, func(t *testing.T) {

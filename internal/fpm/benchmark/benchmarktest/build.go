@@ -82,12 +82,12 @@ func (b builder) wall(rank, id, sample int) float64 {
 
 // retained is the sample whose time is kept.
 func (b builder) retained(rank, id int) float64 {
-	if n := b.samples(id); n == 5 {
+	n := b.samples(id)
+	if n == 5 {
 		// Samples 1..4 add 3, 2, 1 and 0 steps, so the upper median of four is the one with two.
 		return b.wall(rank, id, 2)
-	} else {
-		return b.wall(rank, id, n-1)
 	}
+	return b.wall(rank, id, n-1)
 }
 
 // Forwards: three of the global warm-up, two of a prefix seed, then the points, with two of an eager shape before point 2.
@@ -150,10 +150,10 @@ func (b builder) measurement(rank, id int) M {
 		}
 		raw = append(raw, s)
 	}
-	switch {
-	case n == 1:
+	switch n {
+	case 1:
 		indices = L{0}
-	case n == 2:
+	case 2:
 		method, indices = "last_step", L{1}
 	default:
 		method = "adjacent_upper_median"

@@ -95,7 +95,7 @@ func convert(t testing.TB, m M) *doc.Object {
 	return v.(*doc.Object)
 }
 
-// RankFile, MergedFile and SidecarFile are the names of the files of a set.
+// RankFile returns the name of a rank's file.
 func RankFile(rank int) string {
 	if rank == 0 {
 		return "benchmark_results.json"

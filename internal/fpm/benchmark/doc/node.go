@@ -1,6 +1,7 @@
 package doc
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -93,8 +94,8 @@ func (n Node) Path() string {
 	}
 	var b strings.Builder
 	b.WriteByte('$')
-	for i := len(steps) - 1; i >= 0; i-- {
-		switch s := steps[i]; {
+	for _, step := range slices.Backward(steps) {
+		switch s := step; {
 		case !s.isKey:
 			b.WriteString("[" + strconv.Itoa(s.index) + "]")
 		case plainKey(s.key):

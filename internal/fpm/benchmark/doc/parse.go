@@ -92,8 +92,7 @@ type parser struct {
 }
 
 func (p *parser) fail(at Node, err error) error {
-	var known *SyntaxError
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*SyntaxError](err); ok {
 		return err
 	}
 	offset := p.nextValue()
