@@ -1,0 +1,3 @@
+function(config={})
+  local mixin = (import '../mixin.libsonnet') + { _config+:: config };
+  std.manifestYamlDoc(mixin.prometheusAlerts, indent_array_in_object=true, quote_keys=false)
