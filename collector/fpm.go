@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,7 +47,8 @@ type FPMOptions struct {
 // an identity has only those of the labels dynamo_namespace, dynamo_component, stage, replica and pipeline that are
 // known.
 type FPM struct {
-	options FPMOptions
+	options                 FPMOptions
+	staleAfter, forgetAfter atomic.Int64 // time.Duration
 
 	// mu is held for writing only while identities come and go; deliveries and scrapes share it.
 	mu         sync.RWMutex
@@ -79,20 +81,28 @@ type fpmOrigin struct {
 
 // NewFPM returns an empty collector.
 func NewFPM(o FPMOptions) *FPM {
-	if o.StaleAfter <= 0 {
-		o.StaleAfter = DefaultFPMStaleAfter
-	}
-	if o.ForgetAfter <= 0 {
-		o.ForgetAfter = DefaultFPMForgetAfter
-	}
-	o.ForgetAfter = max(o.ForgetAfter, o.StaleAfter)
 	if o.MaxIdentities <= 0 {
 		o.MaxIdentities = DefaultFPMMaxIdentities
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &FPM{options: o, origins: make(map[fpm.Origin]*fpmOrigin), identities: make(map[fpmKey]*fpmIdentity)}
+	f := &FPM{options: o, origins: make(map[fpm.Origin]*fpmOrigin), identities: make(map[fpmKey]*fpmIdentity)}
+	f.SetTimes(o.StaleAfter, o.ForgetAfter)
+	return f
+}
+
+// SetTimes changes after which silence ranks are stale and are forgotten; 0 or less
+// is the default, and no rank is forgotten before it is stale.
+func (f *FPM) SetTimes(staleAfter, forgetAfter time.Duration) {
+	if staleAfter <= 0 {
+		staleAfter = DefaultFPMStaleAfter
+	}
+	if forgetAfter <= 0 {
+		forgetAfter = DefaultFPMForgetAfter
+	}
+	f.staleAfter.Store(int64(staleAfter))
+	f.forgetAfter.Store(int64(max(forgetAfter, staleAfter)))
 }
 
 // Deliver counts one message. It is an fpm.Sink, and leaves d as it is.
@@ -232,7 +242,7 @@ func (f *FPM) count(o *fpmOrigin, id *fpmIdentity, d *fpm.Delivery) (conflict *f
 	if d.Origin.Rank != fpm.UnknownRank && uint64(d.Origin.Rank) != d.Record.DPRank {
 		o.mismatches.Inc()
 	}
-	if id.countRecord(d, f.options.StaleAfter) {
+	if id.countRecord(d, time.Duration(f.staleAfter.Load())) {
 		o.conflicts.Inc()
 		if !o.warned {
 			o.warned = true
@@ -256,8 +266,9 @@ func (f *FPM) Collect(ch chan<- prometheus.Metric) {
 		origins = append(origins, o)
 	}
 	f.mu.Unlock()
+	staleAfter := time.Duration(f.staleAfter.Load())
 	for _, id := range order {
-		id.collect(ch, now, f.options.StaleAfter)
+		id.collect(ch, now, staleAfter)
 	}
 	for _, o := range origins {
 		ch <- o.mismatches
@@ -267,7 +278,7 @@ func (f *FPM) Collect(ch chan<- prometheus.Metric) {
 
 // forget drops identities and origins that were silent for too long. f.mu is held for writing.
 func (f *FPM) forget(now time.Time) {
-	limit := now.Add(-f.options.ForgetAfter)
+	limit := now.Add(-time.Duration(f.forgetAfter.Load()))
 	kept := f.order[:0]
 	for _, id := range f.order {
 		if !id.lastActivity().Before(limit) {

@@ -21,8 +21,14 @@ type UpstreamTarget struct {
 	LastSuccess time.Time      // zero before the first
 	Scrapes     int64          // so far
 	Failures    []UpstreamLoss // failed scrapes so far, by reason; the reasons are a closed set
-	LineHits    int64          // lines taken from the line cache so far
-	LineMisses  int64          // lines taken apart so far
+}
+
+// UpstreamRejected is a number of targets of a pipeline that were found and are not
+// scraped, for one reason of a closed set.
+type UpstreamRejected struct {
+	Pipeline string
+	Reason   string
+	Count    int
 }
 
 // UpstreamStage is how complete one stage of a pipeline is.
@@ -46,6 +52,10 @@ type UpstreamState struct {
 	Stages    []UpstreamStage
 	Conflicts []UpstreamLoss // merge conflicts so far, by kind; the kinds are a closed set
 	Dropped   []UpstreamLoss // samples of good pages left out so far, by reason; a closed set
+	Rejected  []UpstreamRejected
+
+	LineHits   int64 // lines taken from line caches so far
+	LineMisses int64 // lines taken apart so far
 }
 
 // Upstream shows the health of what the exporter scrapes. Its metrics are made anew
@@ -72,8 +82,24 @@ func (u *Upstream) Collect(ch chan<- prometheus.Metric) {
 // as scraping the targets.
 func (u *Upstream) AppendText(dst []byte) []byte {
 	s := u.state()
+	return appendUpstream(dst, s.walk)
+}
+
+// AppendTargets appends the metrics of targets alone, in the text format.
+func (u *Upstream) AppendTargets(dst []byte) []byte {
+	s := u.state()
+	return appendUpstream(dst, s.walkTargets)
+}
+
+// AppendSums appends the metrics that are of no one target, in the text format.
+func (u *Upstream) AppendSums(dst []byte) []byte {
+	s := u.state()
+	return appendUpstream(dst, s.walkSums)
+}
+
+func appendUpstream(dst []byte, walk func(upstreamSink)) []byte {
 	t := upstreamText{out: dst, escape: strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)}
-	s.walk(&t)
+	walk(&t)
 	return t.out
 }
 
@@ -86,6 +112,11 @@ type upstreamSink interface {
 
 // walk hands every metric to the sink.
 func (s *UpstreamState) walk(sink upstreamSink) {
+	s.walkTargets(sink)
+	s.walkSums(sink)
+}
+
+func (s *UpstreamState) walkTargets(sink upstreamSink) {
 	for _, f := range targetFamilies() {
 		sink.family(f.name, f.help, f.kind)
 		for i := range s.Targets {
@@ -96,15 +127,20 @@ func (s *UpstreamState) walk(sink upstreamSink) {
 		}
 	}
 	sink.family("target_scrape_failures_total", "Failed scrapes of the target, by reason.", prometheus.CounterValue)
-	var hits, misses int64
 	for i := range s.Targets {
 		t := &s.Targets[i]
-		hits, misses = hits+t.LineHits, misses+t.LineMisses
 		for _, l := range t.Failures {
 			sink.sample(float64(l.Count), "pipeline", t.Pipeline, "reason", l.Label, "target", t.Target)
 		}
 	}
+}
+
+func (s *UpstreamState) walkSums(sink upstreamSink) {
 	s.walkStages(sink)
+	sink.family("rejected_targets", "Targets that were found and are not scraped, by reason.", prometheus.GaugeValue)
+	for _, r := range s.Rejected {
+		sink.sample(float64(r.Count), "pipeline", r.Pipeline, "reason", r.Reason)
+	}
 	sink.family("merge_conflicts_total", "Disagreements between the pages that were merged, by kind.", prometheus.CounterValue)
 	for _, l := range s.Conflicts {
 		sink.sample(float64(l.Count), "kind", l.Label)
@@ -114,9 +150,9 @@ func (s *UpstreamState) walk(sink upstreamSink) {
 		sink.sample(float64(l.Count), "reason", l.Label)
 	}
 	sink.family("line_cache_hits_total", "Lines of upstream pages that were known from the target's last page.", prometheus.CounterValue)
-	sink.sample(float64(hits))
+	sink.sample(float64(s.LineHits))
 	sink.family("line_cache_misses_total", "Lines of upstream pages that had to be taken apart.", prometheus.CounterValue)
-	sink.sample(float64(misses))
+	sink.sample(float64(s.LineMisses))
 }
 
 func (s *UpstreamState) walkStages(sink upstreamSink) {

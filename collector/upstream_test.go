@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // upstreamState is of two targets, one that was never scraped, and two stages.
@@ -17,9 +21,9 @@ func upstreamState() UpstreamState {
 			{
 				Target: "10.0.0.1:8000", Pipeline: "p", Up: true, Duration: 250 * time.Millisecond, BodySize: 1000, Samples: 12,
 				Unmapped: 2, LastSuccess: time.UnixMilli(1_700_000_000_500), Scrapes: 7,
-				Failures: []UpstreamLoss{{"connect", 3}, {"timeout", 0}}, LineHits: 100, LineMisses: 5,
+				Failures: []UpstreamLoss{{"connect", 3}, {"timeout", 0}},
 			},
-			{Target: "10.0.0.2:8000", Pipeline: "p", Failures: []UpstreamLoss{{"connect", 0}, {"timeout", 0}}, LineHits: 1, LineMisses: 2},
+			{Target: "10.0.0.2:8000", Pipeline: "p", Failures: []UpstreamLoss{{"connect", 0}, {"timeout", 0}}},
 		},
 		Stages: []UpstreamStage{
 			{Pipeline: "p", Stage: "0", Name: "thinker", Expected: 1, Seen: 1},
@@ -27,6 +31,8 @@ func upstreamState() UpstreamState {
 		},
 		Conflicts: []UpstreamLoss{{"type", 1}, {"help", 0}},
 		Dropped:   []UpstreamLoss{{"duplicate", 4}},
+		Rejected:  []UpstreamRejected{{"p", "duplicate", 2}, {"p", "self", 0}},
+		LineHits:  101, LineMisses: 7,
 	}
 }
 
@@ -55,6 +61,10 @@ omni_exporter_merge_conflicts_total{kind="type"} 1
 # HELP omni_exporter_merge_dropped_samples_total Samples of good pages that were left out, by reason.
 # TYPE omni_exporter_merge_dropped_samples_total counter
 omni_exporter_merge_dropped_samples_total{reason="duplicate"} 4
+# HELP omni_exporter_rejected_targets Targets that were found and are not scraped, by reason.
+# TYPE omni_exporter_rejected_targets gauge
+omni_exporter_rejected_targets{pipeline="p",reason="duplicate"} 2
+omni_exporter_rejected_targets{pipeline="p",reason="self"} 0
 # HELP omni_exporter_stage_info Name of the stage; the value is 1.
 # TYPE omni_exporter_stage_info gauge
 omni_exporter_stage_info{name="talker",pipeline="p",stage="1"} 1
@@ -108,6 +118,9 @@ func TestUpstreamOfTheUnnamedPipelineHasNoPipelineLabel(t *testing.T) {
 	for i := range s.Stages {
 		s.Stages[i].Pipeline = ""
 	}
+	for i := range s.Rejected {
+		s.Rejected[i].Pipeline = ""
+	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collected(s))
 	families, err := registry.Gather()
@@ -143,6 +156,62 @@ func TestUpstreamOfNothing(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("families %q, want %q", got, want)
 	}
+}
+
+// TestUpstreamTextIsWhatIsCollected holds the text against the metrics, with labels
+// that need escapes.
+func TestUpstreamTextIsWhatIsCollected(t *testing.T) {
+	hostile := upstreamState()
+	for i := range hostile.Targets {
+		hostile.Targets[i].Pipeline = "a\"b\\c\nd ü"
+	}
+	hostile.Stages[0].Name = `"} 1`
+	unnamed := upstreamState()
+	unnamed.Targets[0].Pipeline, unnamed.Targets[1].Pipeline = "", ""
+	for name, state := range map[string]UpstreamState{"usual": upstreamState(), "hostile": hostile, "unnamed": unnamed, "nothing": {}} {
+		t.Run(name, func(t *testing.T) {
+			text := collected(state).AppendText([]byte("# before\n"))
+			rest, ok := bytes.CutPrefix(text, []byte("# before\n"))
+			if !ok {
+				t.Fatalf("the text before is gone: %.60q", text)
+			}
+			registry := prometheus.NewPedanticRegistry()
+			registry.MustRegister(collected(state))
+			want, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			parser := expfmt.NewTextParser(model.UTF8Validation)
+			got, err := parser.TextToMetricFamilies(bytes.NewReader(rest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, f := range got {
+				if len(f.GetMetric()) == 0 {
+					delete(got, name) // a registry does not show a family of none
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("%d families in text, %d collected", len(got), len(want))
+			}
+			for _, f := range want {
+				if a, b := inText(f), inText(got[f.GetName()]); a != b {
+					t.Errorf("collected\n%s\nin text\n%s", a, b)
+				}
+			}
+		})
+	}
+}
+
+// inText writes a family with its metrics in one order.
+func inText(f *dto.MetricFamily) string {
+	if f == nil {
+		return ""
+	}
+	slices.SortFunc(f.Metric, func(a, b *dto.Metric) int { return strings.Compare(a.String(), b.String()) })
+	var out bytes.Buffer
+	_, _ = expfmt.MetricFamilyToText(&out, f)
+	return out.String()
 }
 
 func TestUpstreamLint(t *testing.T) {

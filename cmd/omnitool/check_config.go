@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/omni-exporter/omni_exporter/internal/config"
+	"github.com/omni-exporter/omni_exporter/internal/exporter"
 	"github.com/omni-exporter/omni_exporter/internal/fpm/stream"
 	"github.com/omni-exporter/omni_exporter/internal/scrape"
 )
@@ -82,23 +83,10 @@ func checkConfig(file string, ephemeral stream.PortRange) checkedConfig {
 	for i := range c.Pipelines {
 		checked.Engines += c.Pipelines[i].Engines()
 	}
-	blocks := streamBlocks(c)
+	blocks := exporter.StreamBlocks(c)
 	checked.Streams = len(blocks)
 	checked.Warnings = append(checked.Warnings, stream.LintPorts(blocks, ephemeral)...)
 	return checked
-}
-
-func streamBlocks(c *config.Config) []stream.Block {
-	var blocks []stream.Block
-	for i := range c.ForwardPassMetrics.Streams {
-		s := &c.ForwardPassMetrics.Streams[i]
-		for _, group := range s.StaticConfigs {
-			for _, address := range group.Targets {
-				blocks = append(blocks, stream.Block{Address: address, DataParallelSize: s.DataParallelSize})
-			}
-		}
-	}
-	return blocks
 }
 
 // configFaults takes the joined error of config.Load apart.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/omni-exporter/omni_exporter/internal/config"
+	"github.com/omni-exporter/omni_exporter/internal/exporter"
 	"github.com/omni-exporter/omni_exporter/internal/fpm/stream"
 )
 
@@ -106,7 +107,7 @@ forward_pass_metrics:
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := streamBlocks(c)
+	blocks := exporter.StreamBlocks(c)
 	if len(blocks) != 3 || blocks[2] != (stream.Block{Address: "tcp://c:1", DataParallelSize: 4}) {
 		t.Errorf("got %v", blocks)
 	}

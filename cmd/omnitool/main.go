@@ -55,8 +55,10 @@ func run(ctx context.Context, args []string, s streams) int {
 	addCheckConfig(check, all)
 	addCheckMetrics(check, all)
 	addRelabel(app, all)
-	addFPMWatch(app.Command("fpm", "Forward-pass metrics."), all)
+	addFPM(app.Command("fpm", "Forward-pass metrics."), all)
+	addBenchmark(app.Command("benchmark", "Artifacts of engines that benchmarked themselves."), all)
 	addDemo(app, all)
+	addExport(app, all)
 
 	name, answered, err := parse(app, args)
 	switch {

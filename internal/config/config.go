@@ -175,15 +175,21 @@ func (c *Config) inherit(written func(path string) bool) {
 func (c *Config) setDirectory(dir string) {
 	for i := range c.Pipelines {
 		for j := range c.Pipelines[i].Upstreams {
-			c.Pipelines[i].Upstreams[j].HTTPClient.SetDirectory(dir)
+			u := &c.Pipelines[i].Upstreams[j]
+			u.HTTPClient.SetDirectory(dir)
+			u.Discovery.setDirectory(dir)
 		}
 	}
 	fpm := &c.ForwardPassMetrics
+	for i := range fpm.Streams {
+		fpm.Streams[i].Discovery.setDirectory(dir)
+	}
 	for i, p := range fpm.TraceFiles {
 		fpm.TraceFiles[i] = commoncfg.JoinDir(dir, p)
 	}
 	for i, p := range fpm.BenchmarkArtifacts {
 		fpm.BenchmarkArtifacts[i] = commoncfg.JoinDir(dir, p)
 	}
+	fpm.TraceStateFile = commoncfg.JoinDir(dir, fpm.TraceStateFile)
 	fpm.Capture.OutputPath = commoncfg.JoinDir(dir, fpm.Capture.OutputPath)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/url"
 	"reflect"
 	"regexp/syntax"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/alecthomas/units"
 	commoncfg "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/discovery/kubernetes"
 	"github.com/prometheus/prometheus/model/relabel"
 	"go.yaml.in/yaml/v3"
 )
@@ -125,7 +127,10 @@ func (f *form) value(n *yaml.Node, t reflect.Type, path string) {
 	}
 	if foreign(t) && len(f.errs) == before {
 		// Prometheus's own types check themselves while they are decoded.
-		if err := n.Decode(reflect.New(t).Interface()); err != nil {
+		err := n.Decode(reflect.New(t).Interface())
+		if _, ok := errors.AsType[*url.Error](err); ok {
+			f.add(path, "want a URL (the value is not shown, as it may hold a secret)")
+		} else if err != nil {
 			f.add(path, "%s", withoutValues(err.Error()))
 		}
 	}
@@ -260,6 +265,8 @@ func leafText(t reflect.Type) (what string, show bool) {
 		return "a label name", true
 	case reflect.TypeFor[commoncfg.TLSVersion]():
 		return "TLS10, TLS11, TLS12 or TLS13", true
+	case reflect.TypeFor[kubernetes.Role]():
+		return "a role: pod, service, endpoints, endpointslice, node or ingress", true
 	case reflect.TypeFor[commoncfg.URL]():
 		return "a URL", false
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/relabel"
 )
 
 // ForwardPassMetrics configures where forward-pass metrics come from.
@@ -12,6 +13,10 @@ type ForwardPassMetrics struct {
 	Streams []Stream `yaml:"streams,omitempty"`
 	// Globs of gzip trace files to follow.
 	TraceFiles []string `yaml:"trace_files,omitempty"`
+	// Whether trace files that exist when they are first followed are read from their beginning rather than from their end.
+	TraceFromStart bool `yaml:"trace_from_start"`
+	// File that keeps how far trace files were read, so that a restart goes on there. Without one they are followed anew.
+	TraceStateFile string `yaml:"trace_state_file,omitempty"`
 	// Globs of benchmark artifacts to expose.
 	BenchmarkArtifacts []string `yaml:"benchmark_artifacts,omitempty"`
 	// Silence after which a rank is down and its gauges go.
@@ -34,7 +39,11 @@ func DefaultForwardPassMetrics() ForwardPassMetrics {
 // Stream is a set of publishers of forward-pass metrics.
 type Stream struct {
 	// The publishers. Labels may be `dynamo_namespace`, `dynamo_component`, `stage`, `replica` and `pipeline`.
-	StaticConfigs []StaticConfig `yaml:"static_configs"`
+	StaticConfigs []StaticConfig `yaml:"static_configs,omitempty"`
+	// Prometheus's discovery of publishers. An address without a scheme is one of TCP
+	Discovery `yaml:",inline"`
+	// Prometheus's relabeling of publishers; may set the labels above. Other labels do not leave.
+	RelabelConfigs []*relabel.Config `yaml:"relabel_configs,omitempty"`
 	// Number of ranks of each publisher: rank r is at port+r, or at the path with `.r` appended.
 	DataParallelSize int `yaml:"data_parallel_size"`
 }

@@ -158,6 +158,8 @@ type Upstream struct {
 	ScrapeOptions `yaml:",inline"`
 	// Targets by address.
 	StaticConfigs []StaticConfig `yaml:"static_configs,omitempty"`
+	// Prometheus's discovery of targets
+	Discovery `yaml:",inline"`
 	// Prometheus's relabeling of targets; may set `stage` and `replica`.
 	RelabelConfigs []*relabel.Config `yaml:"relabel_configs,omitempty"`
 	// Prometheus's relabeling of series.

@@ -43,6 +43,7 @@ func sections() []section {
 		{"An item of `stages`", &stage},
 		{"An item of `upstreams`", &upstream},
 		{"An item of `static_configs`", &StaticConfig{}},
+		{"Discovery, in items of `upstreams` and `streams`", &Discovery{}},
 		{"`events`", &config.Events},
 		{"`forward_pass_metrics`", &config.ForwardPassMetrics},
 		{"An item of `streams`", &stream},
@@ -153,7 +154,7 @@ func typeText(t reflect.Type) string {
 	}
 	switch t.Kind() {
 	case reflect.Slice:
-		if item := t.Elem(); item.Kind() != reflect.Struct {
+		if item := t.Elem(); item.Kind() != reflect.Struct && item.Kind() != reflect.Pointer {
 			return "list of " + strings.TrimSuffix(typeText(item), "s") + "s"
 		}
 		return "list"

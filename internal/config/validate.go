@@ -75,6 +75,13 @@ func (e *Events) validate(r *report, at string) {
 	}
 }
 
+// positive reports a duration that is not more than 0.
+func positive(r *report, at string, d model.Duration) {
+	if d <= 0 {
+		r.add(at, "must be more than 0: write a duration such as 30s")
+	}
+}
+
 // atLeastOne reports a number below 1.
 func atLeastOne[N int | int64](r *report, at string, n N) {
 	if n < 1 {
@@ -125,8 +132,10 @@ func (s *Stream) validate(r *report, at string, seen map[string]string) {
 	if !validDataParallelSize(r, sub(at, "data_parallel_size"), s.DataParallelSize) {
 		return
 	}
-	if len(s.StaticConfigs) == 0 {
-		r.add(at, "no targets: add static_configs with the addresses of publishers")
+	s.Discovery.validate(r, at)
+	validateRules(r, sub(at, "relabel_configs"), s.RelabelConfigs)
+	if len(s.StaticConfigs) == 0 && !s.Discovers() {
+		r.add(at, "no targets: add static_configs with the addresses of publishers, or another way to find them")
 	}
 	for i, group := range s.StaticConfigs {
 		groupAt := index(sub(at, "static_configs"), i)

@@ -106,8 +106,9 @@ func (u *Upstream) validate(r *report, at string, seen *places) {
 	if u.Replica != "" {
 		u.validateReplica(r, sub(at, "replica"), u.Replica)
 	}
-	if len(u.StaticConfigs) == 0 {
-		r.add(at, "no targets: add static_configs with the addresses of servers")
+	u.Discovery.validate(r, at)
+	if len(u.StaticConfigs) == 0 && !u.Discovers() {
+		r.add(at, "no targets: add static_configs with the addresses of servers, or another way to find them")
 	}
 	for i, group := range u.StaticConfigs {
 		u.validateGroup(r, index(sub(at, "static_configs"), i), group, seen)

@@ -15,7 +15,8 @@ import (
 type publishers []*publisher
 
 // newPublishers returns one publisher for each rank. Real ranks are on ports that
-// follow each other; here each takes a free one, so that the demo runs anywhere.
+// follow each other; here each takes the next free one, so that the demo runs
+// anywhere.
 func newPublishers(ctx context.Context, ranks int, logger *slog.Logger) (publishers, error) {
 	var all publishers
 	for range ranks {

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-zeromq/zmq4"
 	"github.com/go-zeromq/zmq4/security/null"
+
+	"github.com/omni-exporter/omni_exporter/internal/fpm/stream"
 )
 
 const (
@@ -18,6 +21,9 @@ const (
 	handshakeTimeout = 3 * time.Second
 	// sendTimeout is how long a subscriber may take to take a record; then it is cut off.
 	sendTimeout = time.Second
+	// portsTried is how many ports may be taken: several demos and engines run beside
+	// each other.
+	portsTried = 1000
 )
 
 // publisher is a PUB socket. It does the listening itself and leaves ZMTP to zmq4:
@@ -33,10 +39,17 @@ type publisher struct {
 	subscribed chan struct{}           // closed when the first one has
 }
 
-// newPublisher listens on a free port of loopback.
+// newPublisher listens on the first free port of loopback from Dynamo's default on:
+// below the ports that the kernel gives to outbound connections.
 func newPublisher(ctx context.Context, logger *slog.Logger) (*publisher, error) {
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	var listener net.Listener
+	var err error
+	for port := stream.DefaultPort; port < stream.DefaultPort+portsTried; port++ {
+		if listener, err = config.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			break
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}

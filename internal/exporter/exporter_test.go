@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,7 +22,10 @@ import (
 	"github.com/omni-exporter/omni_exporter/internal/config"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Bool("update", false, "write the tables in docs/metrics.md")
+	goleak.VerifyTestMain(m)
+}
 
 func options() Options {
 	return Options{
@@ -244,7 +248,7 @@ func TestRegistryIsPedantic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	passes := newForwardPasses(c, o.Logger, registry)
+	passes := newForwardPasses(c, o, registry)
 	defer passes.close()
 	r := httptest.NewRequest(http.MethodPost, "/api/v1/events", strings.NewReader(batch))
 	w := httptest.NewRecorder()

@@ -1,10 +1,6 @@
 package exporter
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // reloads shows whether the configuration in force is the one on disk.
 type reloads struct {
@@ -28,7 +24,9 @@ func (r reloads) register(registry *prometheus.Registry) {
 	registry.MustRegister(r.successful, r.timestamp)
 }
 
-func (r reloads) succeeded(now time.Time) {
+func (r reloads) succeeded() {
 	r.successful.Set(1)
-	r.timestamp.Set(float64(now.Unix()))
+	r.timestamp.SetToCurrentTime()
 }
+
+func (r reloads) failed() { r.successful.Set(0) }

@@ -80,9 +80,9 @@ type Capture uint8
 // The kinds of capture. In a sampled trace most records are left out on purpose: what is missing is no loss, and sums
 // are not those of all passes.
 const (
-	CaptureStream Capture = iota // the publisher itself
-	CaptureFull                  // a trace of every record
-	CaptureSampled               // a trace of some
+	CaptureStream  Capture = iota // the publisher itself
+	CaptureFull                   // a trace of every record
+	CaptureSampled                // a trace of some
 )
 
 // String returns the name of the kind; for traces it is that of the rows' capture_mode.

@@ -172,7 +172,7 @@ func TestCompare(t *testing.T) {
 			}
 		}), []string{"NOT COMPARABLE", "dispatch", "PIECEWISE/128", "NONE/128", "prefill, 128 prefill tokens, 0 KV tokens, batch 1, rank 1"}},
 		"dispatch not observed": {change(func(o *benchmarktest.Options) {
-			o.FPM = func(_, id int, f benchmarktest.M) {
+			o.FPM = func(_, _ int, f benchmarktest.M) {
 				raw := f["benchmark_measurement"].(benchmarktest.M)["raw_fpms"].(benchmarktest.L)[0].(benchmarktest.M)
 				g := raw["benchmark_sample"].(benchmarktest.M)["cudagraph"].(benchmarktest.M)
 				for k := range g {
