@@ -46,7 +46,7 @@ test-race: ## The same under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GOTEST) -race $(PKGS)
 
 .PHONY: integration
-integration: tools-integration ## Run the tests against real peers: Prometheus v2 and v3, Python clients, libzmq
+integration: tools-integration ## Run the tests against real peers: Prometheus v2 and v3, Python clients, libzmq, Chromium
 	$(GOTEST) -tags integration -count=1 -p 1 -timeout 20m $(INTEGRATION_PKGS)
 
 .PHONY: bench
@@ -94,9 +94,10 @@ tools: ## Build the pinned tools for linting, testing and releasing
 	tools/install.sh release
 
 .PHONY: tools-integration
-tools-integration: ## Get Prometheus v2 (Debian) and v3 (built once, a few minutes)
+tools-integration: ## Get Prometheus v2 (Debian) and v3 (built once, a few minutes), and axe-core (npm)
 	tools/install.sh debian
 	tools/install.sh prometheus
+	tools/install.sh axe
 
 .PHONY: clean
 clean: ## Remove what was built here (the tools' cache stays)

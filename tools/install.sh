@@ -5,6 +5,7 @@
 #   tools/install.sh test         gotestsum
 #   tools/install.sh release      promu
 #   tools/install.sh prometheus   prometheus and promtool, v3, without service discovery (a few minutes, once)
+#   tools/install.sh axe          axe-core, which checks a page's accessibility in the browser (npm)
 #   tools/install.sh debian       prometheus and promtool, v2, unpacked from the Debian package (apt, nothing installed)
 #
 # Versions are pinned by each module's go.mod and go.sum. Binaries are kept under ${OMNI_TOOLS_CACHE:-~/.cache/...},
@@ -62,11 +63,29 @@ install_debian() {
   echo "$dir/usr/bin"
 }
 
+# install_axe prints the folder that holds axe.min.js.
+install_axe() {
+  local key dir tmp
+  key=$(sha256sum "$here/axe/package-lock.json" | cut -c1-16)
+  dir=$cache/axe-$key
+  if [ ! -d "$dir" ]; then
+    command -v npm >/dev/null || { echo "tools: axe-core needs npm" >&2; exit 1; }
+    echo "tools: getting axe-core (kept in $dir)" >&2
+    mkdir -p "$cache"
+    tmp=$(mktemp -d "$cache/.build-XXXXXX")
+    cp "$here/axe/package.json" "$here/axe/package-lock.json" "$tmp/"
+    (cd "$tmp" && npm ci --ignore-scripts --no-audit --no-fund --silent >&2) || { rm -rf "$tmp"; exit 1; }
+    publish "$tmp" "$dir"
+  fi
+  echo "$dir/node_modules/axe-core"
+}
+
 case $name in
 lint | test | release | prometheus) install_go "$name" ;;
 debian) install_debian ;;
+axe) install_axe ;;
 *)
-  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
   ;;
 esac

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -34,6 +35,9 @@ type flags struct {
 	telemetryPath string
 	timeoutOffset time.Duration
 	maxRequests   int
+	maxConns      int
+	lifecycle     bool
+	shard         exporter.Shard
 	ownProcess    bool
 	pprof         bool
 
@@ -63,6 +67,8 @@ func parseFlags(args []string, stdout, stderr io.Writer) (*flags, error) {
 	app.Flag("web.telemetry-path", "Path of the merged page.").Default("/metrics").StringVar(&f.telemetryPath)
 	app.Flag("web.timeout-offset", "Taken off the time that Prometheus waits for a scrape.").Default("500ms").DurationVar(&f.timeoutOffset)
 	app.Flag("web.max-requests", "Requests for metrics that are answered at a time; 0 is no limit.").Default("40").IntVar(&f.maxRequests)
+	app.Flag("web.max-connections", "Connections of clients that are open at a time; one too many is closed at once. 0 is no limit.").Default("512").IntVar(&f.maxConns)
+	app.Flag("web.enable-lifecycle", "Reload and quit by PUT or POST to /-/reload and /-/quit. SIGHUP reloads without it.").BoolVar(&f.lifecycle)
 	app.Flag("web.enable-pprof", "Serve profiles of the exporter below /debug/pprof/.").BoolVar(&f.pprof)
 	disable := app.Flag("web.disable-exporter-metrics", "Leave out go_* and process_* of the exporter itself.").Bool()
 
@@ -70,6 +76,9 @@ func parseFlags(args []string, stdout, stderr io.Writer) (*flags, error) {
 	app.Flag("collector.audio", "Compute the audio families from events.").Default("true").BoolVar(&f.audio)
 	app.Flag("collector.transfer", "Compute the transfer families from events.").Default("true").BoolVar(&f.transfer)
 	app.Flag("collector.fpm", "Show forward-pass metrics.").Default("true").BoolVar(&f.fpm)
+
+	app.Flag("shard.index", "Which share of the targets is this exporter's, from 0, in a fleet of exporters with one configuration.").IntVar(&f.shard.Index)
+	app.Flag("shard.count", "Number of exporters in the fleet.").Default("1").IntVar(&f.shard.Count)
 
 	given := false
 	fpmTrace := app.Flag("fpm-trace", "Write the forward passes of streams to trace files. The environment of Dynamo applies: DYN_FPM_TRACE stands for this flag, DYN_FPM_OUTPUT_PATH and so on go before the configuration file.").IsSetByUser(&given).Bool()
@@ -95,11 +104,15 @@ func (f *flags) check() error {
 	case f.configFile != "" && (len(f.bare.Upstreams) > 0 || f.bare.Stages != "" || len(f.bare.FPM) > 0):
 		return errors.New("--config.file and --upstream, --stages or --fpm exclude each other: write the servers into the file")
 	case !web.ValidTelemetryPath(f.telemetryPath):
-		return errors.New("--web.telemetry-path must be a path such as /metrics, outside of /-, /api and /debug")
+		return errors.New("--web.telemetry-path must be a path such as /metrics, outside of /-, /api, /debug and /static")
 	case f.timeoutOffset < 0:
 		return errors.New("--web.timeout-offset must not be negative")
 	case f.maxRequests < 0:
 		return errors.New("--web.max-requests must not be negative: 0 is no limit")
+	case f.maxConns < 0:
+		return errors.New("--web.max-connections must not be negative: 0 is no limit")
+	case f.shard.Validate() != nil:
+		return fmt.Errorf("--shard.index and --shard.count: %w", f.shard.Validate())
 	}
 	return nil
 }
@@ -116,6 +129,14 @@ func (f *flags) options(logger *slog.Logger) exporter.Options {
 	return exporter.Options{
 		Logger: logger, TelemetryPath: f.telemetryPath, TimeoutOffset: f.timeoutOffset, MaxRequests: f.maxRequests,
 		Pipeline: f.pipeline, Audio: f.audio, Transfer: f.transfer, ForwardPasses: f.fpm, OwnProcess: f.ownProcess,
-		Pprof: f.pprof, FPMTrace: f.fpmTrace, LookupEnv: os.LookupEnv,
+		Pprof: f.pprof, MaxConnections: f.maxConns, Shard: f.shard, ListenAddresses: f.listenAddresses(), FPMTrace: f.fpmTrace, LookupEnv: os.LookupEnv,
 	}
+}
+
+// listenAddresses returns where the exporter listens, as far as flags tell.
+func (f *flags) listenAddresses() []string {
+	if f.web.WebSystemdSocket != nil && *f.web.WebSystemdSocket {
+		return nil
+	}
+	return *f.web.WebListenAddresses
 }

@@ -17,9 +17,11 @@ import (
 
 	"github.com/prometheus/common/version"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"k8s.io/klog/v2"
 
 	"github.com/omni-exporter/omni_exporter/internal/config"
 	"github.com/omni-exporter/omni_exporter/internal/exporter"
+	"github.com/omni-exporter/omni_exporter/internal/web"
 )
 
 // gcPercent is how much garbage may gather before it is collected, in percent of what
@@ -81,21 +83,45 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // serve answers requests until ctx ends, then lets those under way end.
 func serve(ctx context.Context, c *config.Config, f *flags, logger *slog.Logger) error {
-	e, err := exporter.New(c, f.options(logger))
+	klog.SetSlogLogger(logger) // of Kubernetes discovery, which logs by no other way
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	hangups := make(chan os.Signal, 1) // one that comes while another is answered is that one's too
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	var e *exporter.Exporter
+	reload := func() error {
+		c, err := f.config()
+		if err != nil {
+			e.ReloadFailed(err)
+			return err
+		}
+		return e.Reload(ctx, c)
+	}
+	options := f.options(logger)
+	if f.lifecycle {
+		options.Lifecycle = web.Lifecycle{Reload: reload, Quit: quit}
+	}
+	e, err := exporter.New(c, options)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
 	server := &http.Server{
 		Handler: e.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		ConnState: e.ConnState,
+		ErrorLog:  slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- toolkit.ListenAndServe(server, f.web, logger) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("listen: %w", err)
-	case <-ctx.Done():
+	for ctx.Err() == nil {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("listen: %w", err)
+		case <-hangups:
+			_ = reload() // the log and a metric say how that went
+		case <-ctx.Done():
+		}
 	}
 	logger.Info("shutting down")
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)

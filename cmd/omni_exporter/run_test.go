@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -128,9 +129,7 @@ func get(t *testing.T, client *http.Client, url string, header http.Header) (sta
 		t.Fatal(err)
 	}
 	req.Close = true
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)

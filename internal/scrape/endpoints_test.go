@@ -84,7 +84,7 @@ func TestEndpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := parseConfig(t, "pipelines:\n- stages: [{}, {}]\n  upstreams: ["+test.upstream+"]\n")
-			got := endpoints(&c.Pipelines[0].Upstreams[0])
+			got := static(&c.Pipelines[0].Upstreams[0], demandNone(t))
 			if len(got) != len(test.want) {
 				t.Fatalf("%d targets, want %d: %+v", len(got), len(test.want), got)
 			}
@@ -100,6 +100,11 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// demandNone demands that no target is rejected.
+func demandNone(t *testing.T) func(string, RejectReason) {
+	return func(address string, reason RejectReason) { t.Errorf("target %q rejected: %s", address, reason) }
+}
+
 // Parameters of one target must not be another's.
 func TestParametersAreNotShared(t *testing.T) {
 	c := parseConfig(t, `
@@ -112,7 +117,7 @@ pipelines:
 `)
 	u := &c.Pipelines[0].Upstreams[0]
 	for range 2 {
-		got := endpoints(u)
+		got := static(u, demandNone(t))
 		if a, b := got[0].url.RawQuery, got[1].url.RawQuery; a != "x=1" || b != "x=0" {
 			t.Errorf("parameters %q and %q, want x=1 and x=0", a, b)
 		}

@@ -156,8 +156,7 @@ func statusError(resp *http.Response) error {
 // withoutURL strips the URL that net/http puts into its errors: it may carry
 // secrets in its query.
 func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

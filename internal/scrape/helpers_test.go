@@ -202,7 +202,7 @@ func offline(t *testing.T, yaml string, by ...transport) *Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, target := range p.targets {
+	for i, target := range p.Targets() {
 		target.options.Client = &http.Client{Transport: by[i]}
 	}
 	return p

@@ -239,8 +239,8 @@ func TestForeignTextIsQuoted(t *testing.T) {
 	}
 }
 
-// connections counts the connections that a server accepted.
-func connections(t *testing.T, h http.HandlerFunc) (address string, n *atomic.Int64) {
+// countConnections starts an upstream and counts the connections that it accepted.
+func countConnections(t *testing.T, h http.HandlerFunc) (address string, n *atomic.Int64) {
 	t.Helper()
 	n = &atomic.Int64{}
 	s := httptest.NewUnstartedServer(h)
@@ -276,7 +276,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		}, scrapes},
 	} {
 		t.Run(name, func(t *testing.T) {
-			address, n := connections(t, test.handler)
+			address, n := countConnections(t, test.handler)
 			p, _ := start(t, flatConfig(address))
 			for range scrapes {
 				look(t, p)

@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -232,7 +233,7 @@ func parsed(t *testing.T, page string, f exposition.Format) []string {
 	var out []string
 	for {
 		entry, err := parser.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out
 		}
 		if err != nil {

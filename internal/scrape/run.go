@@ -41,36 +41,11 @@ type Own func(dst []byte, states []State) []byte
 
 // run is one round of scrapes that callers share.
 type run struct {
+	lineup  *lineup
 	flights []*flight
 	callers int64 // that wait for it; guarded by the pool's mutex
 	done    chan struct{}
 	page    *Page // set before done is closed
-}
-
-// Pool holds the targets of one version of the configuration.
-type Pool struct {
-	targets []*Target
-	own     *ownPage
-	merger  *exposition.Merger
-	ctx     context.Context
-	cancel  context.CancelFunc
-	buffers *exposition.Buffers
-	totals  *Totals
-	closers []func()
-
-	mu  sync.Mutex
-	run *run // under way, or nil
-}
-
-// Targets returns the pool's targets in the order of the configuration.
-func (p *Pool) Targets() []*Target { return p.targets }
-
-// Close ends all scrapes under way and the idle connections.
-func (p *Pool) Close() {
-	p.cancel()
-	for _, c := range p.closers {
-		c()
-	}
 }
 
 // lastWords is how long after its deadline a page waits for targets that end with
@@ -94,7 +69,7 @@ func (p *Pool) Scrape(ctx context.Context, deadline time.Time, hops string) (*Pa
 		p.leave(r)
 		return nil, ctx.Err()
 	case <-timer.C:
-		page := p.assemble(r.flights)
+		page := p.assemble(r)
 		page.readers.Store(1)
 		p.leave(r)
 		return page, nil
@@ -102,13 +77,14 @@ func (p *Pool) Scrape(ctx context.Context, deadline time.Time, hops string) (*Pa
 }
 
 // join makes the caller one of those that wait for the run under way, or for a new
-// one.
+// one. One on an earlier lineup is left to those who wait for it: its scrapes are
+// shared anyway.
 func (p *Pool) join(deadline time.Time, hops string) *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.run == nil {
-		r := &run{done: make(chan struct{}), flights: make([]*flight, len(p.targets))}
-		for i, t := range p.targets {
+	if p.run == nil || p.run.lineup != p.lineup {
+		r := &run{lineup: p.lineup, done: make(chan struct{}), flights: make([]*flight, len(p.lineup.targets))}
+		for i, t := range p.lineup.targets {
 			r.flights[i] = t.start(p.ctx, deadline, hops)
 		}
 		p.run = r
@@ -140,10 +116,12 @@ func (p *Pool) finish(r *run) {
 	for _, f := range r.flights {
 		<-f.done
 	}
-	page := p.assemble(r.flights)
-	p.totals.add(page)
+	page := p.assemble(r)
+	p.options.Totals.add(page)
 	p.mu.Lock()
-	p.run = nil
+	if p.run == r {
+		p.run = nil
+	}
 	page.readers.Store(r.callers)
 	unwanted := r.callers == 0
 	r.page = page
@@ -154,12 +132,12 @@ func (p *Pool) finish(r *run) {
 	close(r.done)
 }
 
-// assemble merges what the flights have brought so far.
-func (p *Pool) assemble(flights []*flight) *Page {
-	page := &Page{States: make([]State, len(flights))}
-	pages := make([]*exposition.Page, 1+len(flights))
-	for i, f := range flights {
-		s := State{Target: p.targets[i]}
+// assemble merges what the run's flights have brought so far.
+func (p *Pool) assemble(r *run) *Page {
+	page := &Page{States: make([]State, len(r.flights))}
+	pages := make([]*exposition.Page, 1+len(r.flights))
+	for i, f := range r.flights {
+		s := State{Target: r.lineup.targets[i]}
 		select {
 		case <-f.done:
 			s.Outcome = s.Target.retain(f.outcome)
@@ -169,7 +147,7 @@ func (p *Pool) assemble(flights []*flight) *Page {
 		s.Counts = s.Target.Counts()
 		page.States[i] = s
 	}
-	pages[0] = p.own.page(page.States)
-	page.Merged = p.merger.Merge(pages)
+	pages[0] = p.own.page(r.lineup.own, page.States)
+	page.Merged = r.lineup.merger.Merge(pages)
 	return page
 }

@@ -45,7 +45,7 @@ type seen struct {
 }
 
 // ask scrapes as a caller who waits for a time.
-func ask(t *testing.T, ctx context.Context, p *Pool, wait time.Duration) seen {
+func ask(ctx context.Context, t *testing.T, p *Pool, wait time.Duration) seen {
 	began := time.Now()
 	page, err := p.Scrape(ctx, began.Add(wait), "test")
 	s := seen{took: time.Since(began), err: err}
@@ -88,7 +88,7 @@ func TestOverlappingCallersShareOneScrape(t *testing.T) {
 			go func() {
 				late := time.Duration(i) * 50 * time.Millisecond // up to 2.45 s: before the answer
 				time.Sleep(late)
-				s := ask(t, t.Context(), p, time.Minute)
+				s := ask(t.Context(), t, p, time.Minute)
 				s.took += late
 				answers <- s
 			}()
@@ -101,7 +101,7 @@ func TestOverlappingCallersShareOneScrape(t *testing.T) {
 			t.Errorf("%d overlapping callers caused %d scrapes, want 1", callers, n)
 		}
 		// The next one is not of that run.
-		s := ask(t, t.Context(), p, time.Minute)
+		s := ask(t.Context(), t, p, time.Minute)
 		s.demand(t, 3*time.Second, fastLine, slowLine)
 		if n := asked.Load(); n != 2 {
 			t.Errorf("%d scrapes after a second run, want 2", n)
@@ -116,9 +116,9 @@ func TestLeavingCallerCancelsNothing(t *testing.T) {
 		defer p.Close()
 		impatient, leave := context.WithCancel(t.Context())
 		left, stayed := make(chan seen, 1), make(chan seen, 1)
-		go func() { left <- ask(t, impatient, p, time.Minute) }()
+		go func() { left <- ask(impatient, t, p, time.Minute) }()
 		synctest.Wait()
-		go func() { stayed <- ask(t, t.Context(), p, time.Minute) }()
+		go func() { stayed <- ask(t.Context(), t, p, time.Minute) }()
 		time.Sleep(time.Second)
 		leave()
 		if s := <-left; !errors.Is(s.err, context.Canceled) || s.took != time.Second {
@@ -141,11 +141,11 @@ func TestScrapeOutlivesItsOnlyCaller(t *testing.T) {
 		defer p.Close()
 		ctx, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
-		if s := ask(t, ctx, p, time.Minute); !errors.Is(s.err, context.DeadlineExceeded) {
+		if s := ask(ctx, t, p, time.Minute); !errors.Is(s.err, context.DeadlineExceeded) {
 			t.Fatalf("got %v, want the end of the caller's context", s.err)
 		}
 		time.Sleep(4 * time.Second)
-		s := ask(t, t.Context(), p, time.Minute)
+		s := ask(t.Context(), t, p, time.Minute)
 		s.demand(t, 0, fastLine, slowLine)
 		if n := asked.Load(); n != 1 {
 			t.Errorf("%d scrapes, want 1", n)
@@ -159,7 +159,7 @@ func TestShortDeadlineGetsWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := offline(t, twoTargets(""), after(0, fastPage), after(5*time.Second, slowPage))
 		defer p.Close()
-		s := ask(t, t.Context(), p, time.Second)
+		s := ask(t.Context(), t, p, time.Second)
 		s.demand(t, time.Second, fastLine)
 		demandGood(t, s.states[0])
 		demandFailure(t, s.states[1], ReasonTimeout)
@@ -173,9 +173,9 @@ func TestHurriedCallerCostsOthersNothing(t *testing.T) {
 		p := offline(t, twoTargets(""), after(0, fastPage), after(5*time.Second, slowPage))
 		defer p.Close()
 		hurried, patient := make(chan seen, 1), make(chan seen, 1)
-		go func() { hurried <- ask(t, t.Context(), p, time.Second) }()
+		go func() { hurried <- ask(t.Context(), t, p, time.Second) }()
 		synctest.Wait()
-		go func() { patient <- ask(t, t.Context(), p, 8*time.Second) }()
+		go func() { patient <- ask(t.Context(), t, p, 8*time.Second) }()
 
 		s := <-hurried
 		s.demand(t, time.Second+lastWords, fastLine)
@@ -196,9 +196,9 @@ func TestTargetTimeout(t *testing.T) {
 		p := offline(t, twoTargets("scrape_timeout: 2s"), after(0, fastPage), after(5*time.Second, slowPage))
 		defer p.Close()
 		patient, morePatient := make(chan seen, 1), make(chan seen, 1)
-		go func() { patient <- ask(t, t.Context(), p, time.Minute) }()
+		go func() { patient <- ask(t.Context(), t, p, time.Minute) }()
 		synctest.Wait()
-		go func() { morePatient <- ask(t, t.Context(), p, time.Hour) }()
+		go func() { morePatient <- ask(t.Context(), t, p, time.Hour) }()
 		for _, caller := range []chan seen{patient, morePatient} {
 			s := <-caller
 			s.demand(t, 2*time.Second, fastLine)
@@ -215,12 +215,12 @@ func TestHungScrapeHoldsUpNobody(t *testing.T) {
 		p := offline(t, twoTargets("min_scrape_interval: 0s, scrape_timeout: 1s"), after(0, fastPage), hung)
 		defer p.Close()
 		for range 2 {
-			s := ask(t, t.Context(), p, 10*time.Second)
+			s := ask(t.Context(), t, p, 10*time.Second)
 			s.demand(t, 10*time.Second+lastWords, fastLine)
 		}
 		close(release)
 		synctest.Wait()
-		s := ask(t, t.Context(), p, 10*time.Second)
+		s := ask(t.Context(), t, p, 10*time.Second)
 		s.demand(t, 0, fastLine, slowLine)
 	})
 }
@@ -243,10 +243,10 @@ func TestMinScrapeInterval(t *testing.T) {
 			{at: time.Second, scrape: 2},
 		} {
 			began := time.Now()
-			if last := p.targets[0].Last(); last != nil {
+			if last := p.Targets()[0].Last(); last != nil {
 				time.Sleep(time.Until(last.Started.Add(step.at)))
 			}
-			s := ask(t, t.Context(), p, time.Minute)
+			s := ask(t.Context(), t, p, time.Minute)
 			s.demand(t, step.took, fastLine)
 			if good.Load() != step.scrape || bad.Load() != step.scrape {
 				t.Fatalf("after %v: %d scrapes of the good target and %d of the bad one, want %d", time.Since(began), good.Load(), bad.Load(), step.scrape)
@@ -275,7 +275,7 @@ func TestTimeoutAndHopHeaders(t *testing.T) {
 					return reply(slowPage), nil
 				})
 				defer p.Close()
-				s := ask(t, t.Context(), p, test.wait)
+				s := ask(t.Context(), t, p, test.wait)
 				s.demand(t, 0, fastLine, slowLine)
 				if got := header.Get("X-Prometheus-Scrape-Timeout-Seconds"); got != test.want {
 					t.Errorf("timeout header %q, want %q", got, test.want)
@@ -293,7 +293,7 @@ func TestCloseEndsScrapes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := offline(t, twoTargets(""), after(0, fastPage), after(time.Hour, slowPage))
 		caller := make(chan seen, 1)
-		go func() { caller <- ask(t, t.Context(), p, time.Minute) }()
+		go func() { caller <- ask(t.Context(), t, p, time.Minute) }()
 		synctest.Wait()
 		p.Close()
 		s := <-caller

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"sync"
@@ -23,6 +24,7 @@ type TargetOptions struct {
 	Client   *http.Client
 	Rules    *relabel.Rules
 	Stage    string // of a target that is one replica of a stage; else ""
+	Replica  string // which one
 	Engines  int    // that such a target runs
 
 	Timeout       time.Duration // longest time of a scrape
@@ -84,27 +86,55 @@ func earlier(a, b time.Time) time.Time {
 // Target is one upstream endpoint.
 type Target struct {
 	options TargetOptions
+	key     targetKey
 	request *http.Request
 	buffers *exposition.Buffers
+	tally   *tally
+	totals  *Totals
 
-	mu     sync.Mutex
-	flight *flight          // the last one, nil before the first
-	last   *Outcome         // of the last scrape that ended, or nil
-	page   *exposition.Page // the last good one, with a reference; nil before the first
-	counts Counts
+	mu      sync.Mutex
+	flight  *flight          // the last one, nil before the first
+	last    *Outcome         // of the last scrape that ended, or nil
+	page    *exposition.Page // the last good one, with a reference; nil before the first
+	retired bool             // out of every lineup: its connections end with its last scrape
+
+	soloOnce sync.Once
+	solo     *solo // its own page, for those who ask for it alone
 
 	// Used by the flight under way alone.
 	rewriter *relabel.Target
 	lastSize int // bytes of the last page
 }
 
-// Counts are what a target has added up since it was made.
+// Counts are what a target has added up since it was first known.
 type Counts struct {
 	Scrapes     int64
 	Failures    map[Reason]int64
 	LastSuccess time.Time // zero before the first
 	LineHits    int64
 	LineMisses  int64
+}
+
+// tally holds the counts of an address. It outlives a target that a new
+// configuration has scraped in another way, so that no count is lost.
+type tally struct {
+	mu     sync.Mutex
+	counts Counts
+}
+
+func newTally() *tally { return &tally{counts: Counts{Failures: map[Reason]int64{}}} }
+
+func (t *tally) add(o *Outcome, r relabel.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Scrapes++
+	t.counts.LineHits += int64(r.Hits)
+	t.counts.LineMisses += int64(r.Misses)
+	if o.Failure != nil {
+		t.counts.Failures[o.Failure.Reason]++
+	} else {
+		t.counts.LastSuccess = o.Started.Add(o.Duration)
+	}
 }
 
 // NewTarget returns a target that was never scraped.
@@ -121,8 +151,7 @@ func newTarget(o TargetOptions, b *exposition.Buffers) *Target {
 		req.Header.Set("Accept-Encoding", "gzip")
 	}
 	return &Target{
-		options: o, request: req, buffers: b,
-		counts:   Counts{Failures: map[Reason]int64{}},
+		options: o, request: req, buffers: b, tally: newTally(), totals: &Totals{},
 		rewriter: relabel.NewTarget(o.Rules, b),
 	}
 }
@@ -136,6 +165,9 @@ func (t *Target) Pipeline() string { return t.options.Pipeline }
 // Stage returns the stage that the target is a replica of, or "" for one whose
 // engines are mapped by the pipeline's flat map.
 func (t *Target) Stage() string { return t.options.Stage }
+
+// Replica returns which replica of its Stage the target is.
+func (t *Target) Replica() string { return t.options.Replica }
 
 // Engines returns how many engines a target with a Stage runs.
 func (t *Target) Engines() int { return t.options.Engines }
@@ -152,13 +184,10 @@ func (t *Target) Last() *Outcome {
 
 // Counts returns a copy of the target's counts.
 func (t *Target) Counts() Counts {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.counts
-	c.Failures = make(map[Reason]int64, len(t.counts.Failures))
-	for reason, n := range t.counts.Failures {
-		c.Failures[reason] = n
-	}
+	t.tally.mu.Lock()
+	defer t.tally.mu.Unlock()
+	c := t.tally.counts
+	c.Failures = maps.Clone(c.Failures)
 	return c
 }
 
@@ -198,6 +227,33 @@ func (t *Target) fly(ctx context.Context, cancel context.CancelCauseFunc, deadli
 			"reason", string(failure.Reason), "err", failure.Err)
 	}
 	close(f.done)
+	t.mu.Lock()
+	retired := t.retired
+	t.mu.Unlock()
+	if retired {
+		t.disconnect()
+	}
+}
+
+// retire ends the target's connections, now or when the scrape under way has ended.
+func (t *Target) retire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.retired = true
+	if t.flight != nil {
+		select {
+		case <-t.flight.done:
+		default:
+			return
+		}
+	}
+	t.disconnect()
+}
+
+func (t *Target) disconnect() {
+	if r := t.key.recipe; r != nil {
+		r.connections.close(t.options.Address)
+	}
 }
 
 // publish makes the outcome the last one. The last good page is kept for the next
@@ -205,14 +261,8 @@ func (t *Target) fly(ctx context.Context, cancel context.CancelCauseFunc, deadli
 func (t *Target) publish(o *Outcome, r relabel.Result) {
 	t.mu.Lock()
 	t.last = o
-	t.counts.Scrapes++
-	t.counts.LineHits += int64(r.Hits)
-	t.counts.LineMisses += int64(r.Misses)
-	if o.Failure != nil {
-		t.counts.Failures[o.Failure.Reason]++
-	} else {
-		t.counts.LastSuccess = o.Started.Add(o.Duration)
-	}
+	t.tally.add(o, r)
+	t.totals.read(r)
 	var superseded *exposition.Page
 	if r.Page != nil {
 		superseded, t.page = t.page, r.Page

@@ -2,8 +2,10 @@ package scrape
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/omni-exporter/omni_exporter/internal/exposition"
+	"github.com/omni-exporter/omni_exporter/relabel"
 )
 
 // Conflict is a kind of disagreement between pages that are merged. The set is
@@ -34,20 +36,32 @@ const (
 	DropReserved  Drop = "reserved_name"
 	DropCreated   Drop = "created"
 	DropUnmapped  Drop = "unmapped_engine"
-	DropFormat    Drop = "gauge_histogram"
+	DropFormat    Drop = "gauge_histogram" // for readers of the text format
+	DropEscaped   Drop = "escaped_name"    // for readers without UTF-8 names: another family has the escaped name
 )
 
 // Drops returns every reason, in a fixed order.
 func Drops() []Drop {
-	return []Drop{DropType, DropDuplicate, DropReserved, DropCreated, DropUnmapped, DropFormat}
+	return []Drop{DropType, DropDuplicate, DropReserved, DropCreated, DropUnmapped, DropFormat, DropEscaped}
 }
 
-// Totals add up what merging has cost. They outlive a Pool, so that a reload
+// Totals add up what merging has cost, and the lines that were read. They outlive a Pool, so that a reload
 // loses no count. The zero value is ready.
 type Totals struct {
 	mu        sync.Mutex
 	conflicts map[Conflict]int64
 	dropped   map[Drop]int64
+
+	hits, misses atomic.Int64
+}
+
+// Lines returns how many lines of all pages were taken from line caches, and how
+// many were taken apart: also those of targets that have gone.
+func (t *Totals) Lines() (hits, misses int64) { return t.hits.Load(), t.misses.Load() }
+
+func (t *Totals) read(r relabel.Result) {
+	t.hits.Add(int64(r.Hits))
+	t.misses.Add(int64(r.Misses))
 }
 
 // Conflict returns how many conflicts of a kind were met.
@@ -94,4 +108,5 @@ func (t *Totals) merged(l *exposition.Losses) {
 	t.dropped[DropType] += int64(l.TypeSamples)
 	t.dropped[DropDuplicate] += int64(l.DuplicateSamples)
 	t.dropped[DropFormat] += int64(l.GaugeHistogramSamples)
+	t.dropped[DropEscaped] += int64(l.EscapedSamples)
 }

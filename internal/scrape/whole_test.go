@@ -110,39 +110,47 @@ func TestBadTargetCostsItsOwnSeries(t *testing.T) {
 			w.Header().Set("Content-Encoding", "br")
 			answer(textType, badPage)(w, r)
 		}, want: ReasonContentType},
-		"said to be gzip":       {handler: zipped([]byte(badPage)), want: ReasonParse},
-		"gzip of another body":  {handler: zipped(spoil(zip(t, badPage))), want: ReasonParse},
-		"endless":               {handler: endless, options: "body_size_limit: 64KB", want: ReasonBodySize},
-		"gzip bomb":             {handler: zipped(zip(t, strings.Repeat("#\n", 4<<20))), options: "body_size_limit: 1MB", want: ReasonBodySize},
-		"declared too long":     {raw: held(head(textType, "Content-Length: 1099511627776\r\n")), options: "body_size_limit: 1MB", want: ReasonBodySize},
-		"too many samples":      {handler: answer(textType, badPage+"vllm:bad{engine=\"1\"} 1\nvllm:bad{engine=\"2\"} 1\n"), options: "sample_limit: 2", want: ReasonSampleLimit},
-		"too many labels":       {handler: answer(textType, "vllm:bad{engine=\"0\",a=\"1\"} 1\n"), options: "label_limit: 3", want: ReasonLabelLimit},
-		"label name too long":   {handler: answer(textType, "vllm:bad{engine=\"0\",abcdefgh=\"1\"} 1\n"), options: "label_name_length_limit: 7", want: ReasonLabelLimit},
-		"label value too long":  {handler: answer(textType, "vllm:bad{engine=\"0\",a=\"abcdefghij\"} 1\n"), options: "label_value_length_limit: 9", want: ReasonLabelLimit},
-		"no metrics":            {handler: answer(textType, ""), want: ReasonEmpty},
-		"no byte, OpenMetrics":  {handler: answer(openMetricsType, ""), want: ReasonEmpty},
-		"no metrics, comment":   {handler: answer(textType, "# nothing yet\n\n"), want: ReasonEmpty},
-		"OpenMetrics of none":   {handler: answer(openMetricsType, "# EOF\n"), want: ReasonEmpty},
-		"broken line":           {handler: answer(textType, badPage+"vllm:bad{engine=\"1\" 1\n"), want: ReasonParse},
-		"value that is none":    {handler: answer(textType, badPage+"vllm:bad{engine=\"1\"} one\n"), want: ReasonParse},
-		"unknown type":          {handler: answer(textType, "# TYPE vllm:bad thing\nvllm:bad 1\n"), want: ReasonParse},
-		"label twice":           {handler: answer(textType, "vllm:bad{a=\"1\",a=\"2\"} 1\n"), want: ReasonParse},
-		"not UTF-8":             {handler: answer(textType, "vllm:bad{a=\"\xff\"} 1\n"), want: ReasonParse},
-		"zeros":                 {handler: answer(textType, strings.Repeat("\x00", 100)+"\n"), want: ReasonParse},
-		"text after EOF":        {handler: answer(openMetricsType, badPage+"# EOF\n"+badPage), want: ReasonParse},
-		"text as OpenMetrics":   {handler: answer(openMetricsType, "# TYPE vllm:bad_total counter\nvllm:bad_total 1\n# EOF\n"), want: ReasonParse},
-		"no header":             {raw: held(""), options: hurried, want: ReasonTimeout},
-		"half a header":         {raw: held("HTTP/1.1 200 OK\r\nContent-Ty"), options: hurried, want: ReasonTimeout},
-		"no body":               {raw: held(head(textType, "Content-Length: 1000\r\n")), options: hurried, want: ReasonTimeout},
-		"half a body":           {raw: held(head(textType, "Content-Length: 1000\r\n") + badPage), options: hurried, want: ReasonTimeout},
-		"half a gzip":           {raw: held(head(textType, "Content-Encoding: gzip\r\nContent-Length: 1000\r\n") + "\x1f\x8b"), options: hurried, want: ReasonTimeout},
-		"no end of an error":    {raw: held("HTTP/1.1 500 Broken\r\nContent-Length: 1000\r\n\r\nsorry"), options: hurried, want: ReasonStatus},
-		"no answer":             {raw: written(""), want: ReasonConnect},
-		"reset before":          {raw: reset(""), want: ReasonConnect},
-		"no HTTP":               {raw: written("SSH-2.0-OpenSSH_9.9\r\n"), want: ReasonConnect},
-		"endless header":        {raw: headerFlood, want: ReasonConnect},
+		"said to be gzip":      {handler: zipped([]byte(badPage)), want: ReasonParse},
+		"gzip of another body": {handler: zipped(spoil(zip(t, badPage))), want: ReasonParse},
+		"endless":              {handler: endless, options: "body_size_limit: 64KB", want: ReasonBodySize},
+		"gzip bomb":            {handler: zipped(zip(t, strings.Repeat("#\n", 4<<20))), options: "body_size_limit: 1MB", want: ReasonBodySize},
+		"declared too long":    {raw: held(head(textType, "Content-Length: 1099511627776\r\n")), options: "body_size_limit: 1MB", want: ReasonBodySize},
+		"too many samples":     {handler: answer(textType, badPage+"vllm:bad{engine=\"1\"} 1\nvllm:bad{engine=\"2\"} 1\n"), options: "sample_limit: 2", want: ReasonSampleLimit},
+		"too many labels":      {handler: answer(textType, "vllm:bad{engine=\"0\",a=\"1\"} 1\n"), options: "label_limit: 3", want: ReasonLabelLimit},
+		"label name too long":  {handler: answer(textType, "vllm:bad{engine=\"0\",abcdefgh=\"1\"} 1\n"), options: "label_name_length_limit: 7", want: ReasonLabelLimit},
+		"label value too long": {handler: answer(textType, "vllm:bad{engine=\"0\",a=\"abcdefghij\"} 1\n"), options: "label_value_length_limit: 9", want: ReasonLabelLimit},
+		"no metrics":           {handler: answer(textType, ""), want: ReasonEmpty},
+		"no byte, OpenMetrics": {handler: answer(openMetricsType, ""), want: ReasonEmpty},
+		"no metrics, comment":  {handler: answer(textType, "# nothing yet\n\n"), want: ReasonEmpty},
+		"OpenMetrics of none":  {handler: answer(openMetricsType, "# EOF\n"), want: ReasonEmpty},
+		"broken line":          {handler: answer(textType, badPage+"vllm:bad{engine=\"1\" 1\n"), want: ReasonParse},
+		"value that is none":   {handler: answer(textType, badPage+"vllm:bad{engine=\"1\"} one\n"), want: ReasonParse},
+		"unknown type":         {handler: answer(textType, "# TYPE vllm:bad thing\nvllm:bad 1\n"), want: ReasonParse},
+		"label twice":          {handler: answer(textType, "vllm:bad{a=\"1\",a=\"2\"} 1\n"), want: ReasonParse},
+		"not UTF-8":            {handler: answer(textType, "vllm:bad{a=\"\xff\"} 1\n"), want: ReasonParse},
+		"zeros":                {handler: answer(textType, strings.Repeat("\x00", 100)+"\n"), want: ReasonParse},
+		"text after EOF":       {handler: answer(openMetricsType, badPage+"# EOF\n"+badPage), want: ReasonParse},
+		"text as OpenMetrics":  {handler: answer(openMetricsType, "# TYPE vllm:bad_total counter\nvllm:bad_total 1\n# EOF\n"), want: ReasonParse},
+		"no header":            {raw: held(""), options: hurried, want: ReasonTimeout},
+		"half a header":        {raw: held("HTTP/1.1 200 OK\r\nContent-Ty"), options: hurried, want: ReasonTimeout},
+		"no body":              {raw: held(head(textType, "Content-Length: 1000\r\n")), options: hurried, want: ReasonTimeout},
+		"half a body":          {raw: held(head(textType, "Content-Length: 1000\r\n") + badPage), options: hurried, want: ReasonTimeout},
+		"half a gzip":          {raw: held(head(textType, "Content-Encoding: gzip\r\nContent-Length: 1000\r\n") + "\x1f\x8b"), options: hurried, want: ReasonTimeout},
+		"no end of an error":   {raw: held("HTTP/1.1 500 Broken\r\nContent-Length: 1000\r\n\r\nsorry"), options: hurried, want: ReasonStatus},
+		"no answer":            {raw: written(""), want: ReasonConnect},
+		"reset before":         {raw: reset(""), want: ReasonConnect},
+		"no HTTP":              {raw: written("SSH-2.0-OpenSSH_9.9\r\n"), want: ReasonConnect},
+		"endless header": {raw: func(c *net.TCPConn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			writeOn(c, "X-More: "+strings.Repeat("x", 4000)+"\r\n")
+		}, want: ReasonConnect},
 		"plain server, asked s": {handler: answer(textType, badPage), options: "scheme: https", want: ReasonConnect},
-		"nobody there":          {want: ReasonConnect},
+		"endless early hints":   {raw: func(c *net.TCPConn) { writeOn(c, "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n") }, want: ReasonConnect},
+		"endless empty gzips": {raw: func(c *net.TCPConn) {
+			_, _ = io.WriteString(c, head(textType, "Content-Encoding: gzip\r\n"))
+			writeOn(c, strings.Repeat(string(zip(t, "")), 100))
+		}, options: hurried, want: ReasonTimeout},
+		"nobody there": {want: ReasonConnect},
 	}
 	good := serve(t, answer(textType, goodPage))
 	for name, test := range tests {
@@ -177,11 +185,12 @@ func spoil(body []byte) []byte {
 	return body
 }
 
-// headerFlood sends headers until the other side hangs up.
-func headerFlood(c *net.TCPConn) {
-	_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
-	for line := "X-More: " + strings.Repeat("x", 4000) + "\r\n"; err == nil; {
-		_, err = io.WriteString(c, line)
+// writeOn writes until the other side hangs up.
+func writeOn(c *net.TCPConn, text string) {
+	for {
+		if _, err := io.WriteString(c, text); err != nil {
+			return
+		}
 	}
 }
 

@@ -116,3 +116,17 @@ func value(page, series string) string {
 	}
 	return ""
 }
+
+// awaitCount waits until count returns what is wanted.
+func awaitCount(t *testing.T, count func() int, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		got := count()
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d, want %d", got, want)
+		}
+	}
+}

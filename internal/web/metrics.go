@@ -16,6 +16,16 @@ const maxHops = 8
 // writeTimeout is how long a reader may take to read an answer.
 const writeTimeout = time.Minute
 
+const (
+	// targetsParam with the value targetsNone asks for the exporter's own families alone:
+	// where Prometheus scrapes the targets by /probe, that is the rest.
+	targetsParam = "targets"
+	targetsNone  = "none"
+
+	loopDetected = "this scrape has passed through here already: an exporter is among its own targets"
+	tooMany      = "too many requests at a time: see --web.max-requests"
+)
+
 // serveMetrics answers with the merged page of all targets.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -25,7 +35,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	}
 	hops, ok := s.hops(r)
 	if !ok {
-		http.Error(w, "this scrape has passed through here already: an exporter is among its own targets", http.StatusLoopDetected)
+		http.Error(w, loopDetected, http.StatusLoopDetected)
 		return
 	}
 	timeout, err := scrapeTimeout(r.Header, s.options.TimeoutOffset)
@@ -38,12 +48,15 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-s.slots }()
 	default:
 		if s.slots != nil {
-			http.Error(w, "too many requests at a time: see --web.max-requests", http.StatusServiceUnavailable)
+			http.Error(w, tooMany, http.StatusServiceUnavailable)
 			return
 		}
 	}
-	page, err := s.current.Load().pool.Scrape(r.Context(), time.Now().Add(timeout), hops)
-	if err != nil {
+	var page *scrape.Page
+	if r.URL.Query().Get(targetsParam) == targetsNone {
+		g := s.current.Load()
+		page = s.pool.Alone(func(dst []byte, states []scrape.State) []byte { return s.renderAlone(dst, g.config, states) })
+	} else if page, err = s.pool.Scrape(r.Context(), time.Now().Add(timeout), hops); err != nil {
 		return // the caller has gone
 	}
 	defer page.Release()

@@ -102,13 +102,13 @@ func TestEveryForm(t *testing.T) {
 }
 
 func TestMethods(t *testing.T) {
-	events := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	events := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	o := options()
 	o.Events = events
 	_, url := start(t, flat(serve(t, answer(engines))), o)
-	for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready"} {
+	for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/targets", "/api/v1/http_sd", "/api/v1/status"} {
 		for method, want := range map[string]int{
 			"GET": 200, "HEAD": 200, "POST": 405, "PUT": 405, "DELETE": 405, "OPTIONS": 405, "PATCH": 405, "BREW": 405,
 		} {
@@ -124,7 +124,7 @@ func TestMethods(t *testing.T) {
 			}
 		}
 	}
-	for path, want := range map[string]int{"/api/v1/events": 202, "/metrics/": 404, "/nothing": 404, "/-/": 404, "/debug/pprof/": 404, "/-/quit": 404} {
+	for path, want := range map[string]int{"/api/v1/events": 202, "/metrics/": 404, "/nothing": 404, "/-/": 404, "/debug/pprof/": 404, "/-/quit": 403} {
 		if r := do(t, http.MethodPost, url+path, nil); r.status != want {
 			t.Errorf("POST %s: status %d, want %d", path, r.status, want)
 		}

@@ -34,9 +34,9 @@ func (f form) contentType() string {
 // negotiate chooses the form that a request asks for; a request that asks for
 // nothing that can be written gets text 0.0.4. Protobuf is not offered.
 func negotiate(h http.Header) form {
-	f := form{format: exposition.Text, version: "0.0.4", encoding: acceptedEncoding(list(h, "Accept-Encoding"))}
+	f := form{format: exposition.Text, version: "0.0.4", encoding: acceptedEncoding(headerList(h, "Accept-Encoding"))}
 	best := 0.0 // a range of weight 0 is refused
-	for _, a := range goautoneg.ParseAccept(list(h, "Accept")) {
+	for _, a := range goautoneg.ParseAccept(headerList(h, "Accept")) {
 		if a.Q <= best {
 			continue
 		}
@@ -57,8 +57,8 @@ func negotiate(h http.Header) form {
 	return f
 }
 
-// list returns a header that is a list, which may be spread over several lines.
-func list(h http.Header, name string) string { return strings.Join(h.Values(name), ",") }
+// headerList returns a header that is a list, which may be spread over several lines.
+func headerList(h http.Header, name string) string { return strings.Join(h.Values(name), ",") }
 
 // acceptedEncoding returns the compression that a request prefers; of equals, the
 // cheaper one.

@@ -1,0 +1,91 @@
+//go:build integration
+
+package integration
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/omni-exporter/omni_exporter/internal/fpm/trace/tracetest"
+)
+
+// writeLargeTrace writes a trace of 256 MiB of rows, the size of one of Dynamo's segments, in members of a second.
+func writeLargeTrace(t *testing.T) string {
+	t.Helper()
+	const size, perMember = 256 << 20, 200
+	rows, err := tracetest.Simulate(2 * time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "dynamo-fpm.4192.000000.jsonl.gz")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	z := gzip.NewWriter(file)
+	var member []byte
+	var number [100]uint64
+	for written, n := 0, 0; written < size; n++ {
+		row := rows[n%len(rows)]
+		row.Observed = tracetest.Start.Add(time.Duration(n) * 5 * time.Millisecond)
+		row.Record.CounterID = number[row.Record.DPRank]
+		number[row.Record.DPRank]++
+		before := len(member)
+		member = row.AppendJSON(member)
+		written += len(member) - before
+		if n%perMember != perMember-1 && written < size {
+			continue
+		}
+		z.Reset(file)
+		if _, err := z.Write(member); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		member = member[:0]
+	}
+	return path
+}
+
+// A summary of 256 MiB takes no more than three times as long as inflating them to nothing, and less than 100 MiB of
+// memory. Times are compared with each other, the best of three each.
+func TestSummaryOfLargeTrace(t *testing.T) {
+	path := writeLargeTrace(t)
+	tool := programs.path(t, "omnitool")
+	zcat, sum := time.Hour, time.Hour
+	var memory int64
+	for range 3 {
+		began := time.Now()
+		if err := exec.CommandContext(t.Context(), "zcat", path).Run(); err != nil {
+			t.Fatal(err)
+		}
+		zcat = min(zcat, time.Since(began))
+		cmd := exec.CommandContext(t.Context(), tool, "fpm", "summary", "--output=json", path)
+		began = time.Now()
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum = min(sum, time.Since(began))
+		if !bytes.Contains(out, []byte(`"lost": 0`)) {
+			t.Errorf("summary: %s", out)
+		}
+		memory = max(memory, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss<<10)
+	}
+	t.Logf("zcat %v, summary %v (%.2f times), %d MiB", zcat.Round(time.Millisecond), sum.Round(time.Millisecond), float64(sum)/float64(zcat), memory>>20)
+	if sum > 3*zcat {
+		t.Errorf("the summary took %v, more than three times zcat's %v", sum, zcat)
+	}
+	if memory >= 100<<20 {
+		t.Errorf("the summary took %d MiB", memory>>20)
+	}
+}
