@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -24,17 +23,12 @@ import (
 	"github.com/omni-exporter/omni_exporter/internal/web"
 )
 
-// gcPercent is how much garbage may gather before it is collected, in percent of what
-// is in use. Most of that is pages, which hold no pointers: collecting them often
-// costs little, and keeps the memory near the size of what is served.
-const gcPercent = 20
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if os.Getenv("GOGC") == "" {
+		go tuneGC(ctx)
+	}
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
