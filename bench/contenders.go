@@ -11,6 +11,8 @@ import (
 	"github.com/VictoriaMetrics/VictoriaMetrics/lib/prompb"
 	"github.com/VictoriaMetrics/VictoriaMetrics/lib/promrelabel"
 	vmparser "github.com/VictoriaMetrics/VictoriaMetrics/lib/protoparser/prometheus"
+	"github.com/omni-exporter/omni_exporter/internal/exposition"
+	"github.com/omni-exporter/omni_exporter/relabel"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -18,9 +20,6 @@ import (
 	promrelabel1 "github.com/prometheus/prometheus/model/relabel"
 	"github.com/prometheus/prometheus/model/textparse"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/omni-exporter/omni_exporter/internal/exposition"
-	"github.com/omni-exporter/omni_exporter/relabel"
 )
 
 // contender turns a page into one with stage and replica in place of engine, or

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"time"
 
@@ -21,7 +22,7 @@ func enginePage(engines int) ([]byte, error) {
 	}
 	p.Step(2 * time.Minute)
 	w := httptest.NewRecorder()
-	p.Handler(0).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	p.Handler(0).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return w.Body.Bytes(), nil
 }
 

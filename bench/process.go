@@ -45,9 +45,13 @@ func startRole(role string, args ...string) (*process, error) {
 	for lines.Scan() && lines.Text() != "" {
 		p.addresses = append(p.addresses, lines.Text())
 	}
-	if err := lines.Err(); err != nil || len(p.addresses) == 0 {
+	if err := lines.Err(); err != nil {
 		p.stop()
-		return nil, fmt.Errorf("%s does not say where it listens: %v", role, err)
+		return nil, fmt.Errorf("read where %s listens: %w", role, err)
+	}
+	if len(p.addresses) == 0 {
+		p.stop()
+		return nil, fmt.Errorf("%s does not say where it listens", role)
 	}
 	return p, nil
 }

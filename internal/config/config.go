@@ -177,12 +177,12 @@ func (c *Config) setDirectory(dir string) {
 		for j := range c.Pipelines[i].Upstreams {
 			u := &c.Pipelines[i].Upstreams[j]
 			u.HTTPClient.SetDirectory(dir)
-			u.Discovery.setDirectory(dir)
+			u.setDirectory(dir)
 		}
 	}
 	fpm := &c.ForwardPassMetrics
 	for i := range fpm.Streams {
-		fpm.Streams[i].Discovery.setDirectory(dir)
+		fpm.Streams[i].setDirectory(dir)
 	}
 	for i, p := range fpm.TraceFiles {
 		fpm.TraceFiles[i] = commoncfg.JoinDir(dir, p)

@@ -40,7 +40,7 @@ func DefaultForwardPassMetrics() ForwardPassMetrics {
 type Stream struct {
 	// The publishers. Labels may be `dynamo_namespace`, `dynamo_component`, `stage`, `replica` and `pipeline`.
 	StaticConfigs []StaticConfig `yaml:"static_configs,omitempty"`
-	// Prometheus's discovery of publishers. An address without a scheme is one of TCP
+	// Prometheus's discovery of publishers, where an address without a scheme is one of TCP
 	Discovery `yaml:",inline"`
 	// Prometheus's relabeling of publishers; may set the labels above. Other labels do not leave.
 	RelabelConfigs []*relabel.Config `yaml:"relabel_configs,omitempty"`

@@ -107,6 +107,9 @@ func (u *Upstream) validate(r *report, at string, seen *places) {
 		u.validateReplica(r, sub(at, "replica"), u.Replica)
 	}
 	u.Discovery.validate(r, at)
+	if u.Replica != "" && u.Discovers() && !ruled {
+		r.add(sub(at, "replica"), "a replica is one target, and discovery may find several: have relabel_configs set replica, or remove it")
+	}
 	if len(u.StaticConfigs) == 0 && !u.Discovers() {
 		r.add(at, "no targets: add static_configs with the addresses of servers, or another way to find them")
 	}
