@@ -217,7 +217,20 @@ func TestMaxConnections(t *testing.T) {
 	for _, conn := range open {
 		_ = conn.Close()
 	}
-	r.awaitPage(t, "omni_exporter_open_connections 1\n") // the one that reads the page
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // until they are known to be closed
+		conn, err := net.Dial("tcp", r.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ = ask(conn)
+		_ = conn.Close()
+		if strings.Contains(page, "omni_exporter_open_connections 1\n") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("connections that were closed still count:\n%s", page)
+		}
+	}
 	r.ends(t)
 }
 

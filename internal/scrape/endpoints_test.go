@@ -3,10 +3,14 @@ package scrape
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/omni-exporter/omni_exporter/internal/config"
 	"github.com/omni-exporter/omni_exporter/relabel"
 )
 
@@ -301,4 +305,31 @@ func TestOneAddressInTwoPipelines(t *testing.T) {
 	if lines := samples(page); !slices.Equal(lines, want) {
 		t.Errorf("page holds %q, want %q", lines, want)
 	}
+}
+
+// Whatever discovery brings as an address, what is asked for is that host and nothing
+// else.
+func FuzzAddress(f *testing.F) {
+	for _, seed := range []string{"a:1", "[::1]:80", "a", "a:", "u:p@a:1", "a/b", "a?b", "a#b", "a b", "a%2fb", "ü:1", "[a:1", "a:99999", "\x00", ""} {
+		f.Add(seed, "http")
+		f.Add(seed, "https")
+	}
+	f.Add("a:1", "file")
+	f.Add("a:1", "http://b/?")
+	u := config.DefaultUpstream()
+	f.Fuzz(func(t *testing.T, address, scheme string) {
+		b := labels.NewBuilder(labels.EmptyLabels())
+		b.Set("__address__", address).Set("__scheme__", scheme)
+		e, ok := newEndpoint(&u, b, func(string, RejectReason) {})
+		if !ok {
+			return
+		}
+		parsed, err := url.Parse(e.url.String())
+		if err != nil {
+			t.Fatalf("URL of %q: %v", address, err)
+		}
+		if parsed.Host != e.address || !strings.HasPrefix(e.address, address) || parsed.User != nil || parsed.Path != "/metrics" || parsed.RawQuery != "" || parsed.Fragment != "" {
+			t.Errorf("address %q becomes %q", address, e.url)
+		}
+	})
 }
