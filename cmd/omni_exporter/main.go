@@ -64,6 +64,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	if f.checkOnly {
+		if err := exporter.Check(c); err != nil {
+			fmt.Fprintln(stderr, err)
+			return 1
+		}
 		fmt.Fprintln(stdout, "configuration is valid")
 		return 0
 	}

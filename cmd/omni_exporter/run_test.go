@@ -202,6 +202,7 @@ func TestUsage(t *testing.T) {
 // TestFaultyConfiguration demands exit status 1, with file and line.
 func TestFaultyConfiguration(t *testing.T) {
 	faulty := write(t, "faulty.yml", "global:\n  scrape_timeout: soon\npipelins: []\n")
+	unusable := write(t, "unusable.yml", "pipelines: [{stages: [{}], upstreams: [{tls_config: {ca_file: nowhere.pem}, scheme: https, static_configs: [{targets: [\"a:1\"]}]}]}]\n")
 	for _, test := range []struct {
 		args []string
 		want string
@@ -214,6 +215,7 @@ func TestFaultyConfiguration(t *testing.T) {
 		{[]string{"--upstream=a:1", "--stages=one"}, "--stages: "},
 		{[]string{"--fpm=http://a:1"}, "--fpm: "},
 		{[]string{"--config.check", "--upstream=a:1", "--upstream=b:1"}, "--stages"},
+		{[]string{"--config.file=" + unusable, "--config.check"}, "nowhere.pem"},
 	} {
 		code, _, stderr := ended(t, test.args...)
 		if code != 1 || !strings.Contains(stderr, test.want) {
