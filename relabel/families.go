@@ -38,6 +38,7 @@ type pageFamilies struct {
 	declared map[string]*family
 	samples  map[string]*family // by sample name
 	order    []*family
+	room     []family           // for the next families
 	retyped  int                // TYPE lines that contradict an earlier one
 	leaving  map[string]*family // by the name that a rule gives a series; made when first asked for
 	present  map[string]bool    // the names of the page's samples; made when first asked for
@@ -82,12 +83,25 @@ func (p *pageFamilies) collect() error {
 }
 
 func (p *pageFamilies) declare(name []byte) *family {
-	f, ok := p.declared[string(name)]
-	if !ok {
-		f = &family{name: string(name), index: -1}
-		p.declared[f.name] = f
-		p.order = append(p.order, f)
+	if f, ok := p.declared[string(name)]; ok {
+		return f
 	}
+	return p.add(string(name))
+}
+
+// familiesAtOnce is how many families are made room for at a time; a page has about
+// a hundred.
+const familiesAtOnce = 32
+
+func (p *pageFamilies) add(name string) *family {
+	if len(p.room) == 0 {
+		p.room = make([]family, familiesAtOnce)
+	}
+	f := &p.room[0]
+	p.room = p.room[1:]
+	f.name, f.index = name, -1
+	p.declared[name] = f
+	p.order = append(p.order, f)
 	return f
 }
 
@@ -178,22 +192,23 @@ func (p *pageFamilies) resolve(name []byte, b *exposition.Builder) (*family, str
 	if f, ok := p.samples[string(name)]; ok {
 		return f, ""
 	}
-	f, reason := p.find(name, b)
+	s := string(name)
+	f, reason := p.find(s, b)
 	if reason == "" {
-		p.samples[string(name)] = f
+		p.samples[s] = f
 	}
 	return f, reason
 }
 
-func (p *pageFamilies) find(name []byte, b *exposition.Builder) (*family, string) {
-	if f, ok := p.declared[string(name)]; ok {
+func (p *pageFamilies) find(name string, b *exposition.Builder) (*family, string) {
+	if f, ok := p.declared[name]; ok {
 		if !f.typ.Allows("", p.format) {
 			return nil, "a " + f.typ.String() + " has no sample of its bare name"
 		}
 		return f, ""
 	}
-	for _, suffix := range exposition.SampleSuffixes() {
-		base, ok := strings.CutSuffix(string(name), suffix)
+	for suffix := range exposition.SampleSuffixes {
+		base, ok := strings.CutSuffix(name, suffix)
 		if !ok {
 			continue
 		}
@@ -206,7 +221,7 @@ func (p *pageFamilies) find(name []byte, b *exposition.Builder) (*family, string
 		}
 		return f, ""
 	}
-	f := p.declare(name)
+	f := p.add(name)
 	p.decide(f, b)
 	return f, ""
 }

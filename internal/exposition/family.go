@@ -96,10 +96,17 @@ const (
 	SuffixGSum    = "_gsum"
 )
 
-// SampleSuffixes returns every suffix that the samples of some type carry.
-func SampleSuffixes() []string {
-	return []string{
-		SuffixBucket, SuffixCount, SuffixSum, SuffixTotal, SuffixCreated, SuffixInfo, SuffixGCount, SuffixGSum,
+// sampleSuffixes are all that the samples of some type carry.
+var sampleSuffixes = [...]string{
+	SuffixBucket, SuffixCount, SuffixSum, SuffixTotal, SuffixCreated, SuffixInfo, SuffixGCount, SuffixGSum,
+}
+
+// SampleSuffixes yields every suffix that the samples of some type carry.
+func SampleSuffixes(yield func(string) bool) {
+	for _, s := range sampleSuffixes {
+		if !yield(s) {
+			return
+		}
 	}
 }
 

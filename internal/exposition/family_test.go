@@ -2,6 +2,7 @@ package exposition
 
 import (
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -69,7 +70,7 @@ func TestAllows(t *testing.T) {
 		for _, s := range tt.want {
 			allowed[s] = true
 		}
-		for _, suffix := range append(SampleSuffixes(), "") {
+		for _, suffix := range append(slices.Collect(SampleSuffixes), "") {
 			if got := tt.typ.Allows(suffix, tt.format); got != allowed[suffix] {
 				t.Errorf("%v %v allows %q: %t", tt.format, tt.typ, suffix, got)
 			}
