@@ -2,10 +2,10 @@
 // one run, and prints what it measured as ratios. Absolute figures are of the
 // machine at that moment; only ratios of one run say something elsewhere.
 //
-//	go run . [rewrite] [endtoend] [curve]
+//	go run . [rewrite] [compression] [endtoend] [curve]
 //
-// Without an argument all three run. `rewrite` times one page through each
-// contender; `endtoend` compares the processor time of the real exporter with that
+// Without an argument all run. `rewrite` times one page through each contender;
+// `compression` what each level costs and saves; `endtoend` compares the processor time of the real exporter with that
 // of a proxy that only fetches and concatenates; `curve` shows how cost grows with
 // the number of targets.
 package main
@@ -51,6 +51,11 @@ func run() error {
 	printMachine()
 	if wanted("rewrite") {
 		if err := rewriteTables(options{rounds: *rounds, slot: *slot}); err != nil {
+			return err
+		}
+	}
+	if wanted("compression") {
+		if err := compressionTable(options{rounds: *rounds, slot: *slot}); err != nil {
 			return err
 		}
 	}

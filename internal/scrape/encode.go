@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -38,10 +39,12 @@ func (p *Page) Encoded(f exposition.Format, utf8 bool, e Encoding) ([]byte, erro
 		return body, nil
 	}
 	var buf bytes.Buffer
-	w, err := compressor(&buf, e)
+	w, err := p.compressors.get(e)
 	if err != nil {
 		return nil, err
 	}
+	defer p.compressors.put(e, w)
+	w.Reset(&buf)
 	if _, err := p.Merged.View(f, utf8).WriteTo(w); err != nil {
 		return nil, fmt.Errorf("compress page: %w", err)
 	}
@@ -55,19 +58,46 @@ func (p *Page) Encoded(f exposition.Format, utf8 bool, e Encoding) ([]byte, erro
 	return buf.Bytes(), nil
 }
 
-// compressor returns a writer at the fastest level: a page is sent once, mostly
-// over a local network, and its repetition compresses about as well at any level.
-func compressor(w io.Writer, e Encoding) (io.WriteCloser, error) {
+// compressor is a writer that is used for page after page: a new one costs several
+// times what compressing a page does.
+type compressor interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+// compressors keeps compressors between pages. The zero value is ready.
+type compressors struct {
+	gzip, zstd sync.Pool
+}
+
+func (c *compressors) pool(e Encoding) *sync.Pool {
 	if e == Zstd {
-		z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		return &c.zstd
+	}
+	return &c.gzip
+}
+
+// get returns a compressor that is to be reset first. The levels are those that cost
+// about as little as any: a page is sent once, mostly over a local network.
+func (c *compressors) get(e Encoding) (compressor, error) {
+	if w, ok := c.pool(e).Get().(compressor); ok {
+		return w, nil
+	}
+	if e == Zstd {
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
 		}
-		return z, nil
+		return w, nil
 	}
-	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w", err)
 	}
-	return z, nil
+	return w, nil
+}
+
+func (c *compressors) put(e Encoding, w compressor) {
+	w.Reset(nil) // it must not hold on to the page
+	c.pool(e).Put(w)
 }

@@ -37,6 +37,8 @@ type Pool struct {
 	lineup *lineup
 	run    *run // under way on the lineup, or nil
 
+	compressors compressors
+
 	soloOnce sync.Once
 	solo     *solo // the page without targets
 }

@@ -24,6 +24,8 @@ type Page struct {
 
 	readers atomic.Int64 // callers that have not given it back
 
+	compressors *compressors
+
 	mu      sync.Mutex
 	encoded map[encodingKey][]byte
 }
@@ -134,7 +136,7 @@ func (p *Pool) finish(r *run) {
 
 // assemble merges what the run's flights have brought so far.
 func (p *Pool) assemble(r *run) *Page {
-	page := &Page{States: make([]State, len(r.flights))}
+	page := &Page{States: make([]State, len(r.flights)), compressors: &p.compressors}
 	pages := make([]*exposition.Page, 1+len(r.flights))
 	for i, f := range r.flights {
 		s := State{Target: r.lineup.targets[i]}

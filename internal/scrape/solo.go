@@ -11,21 +11,22 @@ import (
 // solo makes the page of one target alone, or of none, with what the exporter itself
 // says about it. What it learns is kept from one page to the next.
 type solo struct {
-	own *ownPage
+	own         *ownPage
+	compressors *compressors
 
 	mu     sync.Mutex
 	merger *exposition.Merger
 }
 
 func (p *Pool) newSolo() *solo {
-	return &solo{own: newOwnPage(p.options.Logger, p.buffers), merger: exposition.NewMerger(2)}
+	return &solo{own: newOwnPage(p.options.Logger, p.buffers), compressors: &p.compressors, merger: exposition.NewMerger(2)}
 }
 
 // page takes over the reference to the state's page.
 func (s *solo) page(render Own, states []State) *Page {
 	pages := make([]*exposition.Page, 2)
 	pages[0] = s.own.page(render, states)
-	page := &Page{}
+	page := &Page{compressors: s.compressors}
 	if len(states) == 1 && states[0].Outcome != nil {
 		pages[1] = states[0].Outcome.Page
 		page.States = states

@@ -61,7 +61,7 @@ func negotiate(h http.Header) form {
 func headerList(h http.Header, name string) string { return strings.Join(h.Values(name), ",") }
 
 // acceptedEncoding returns the compression that a request prefers; of equals, the
-// cheaper one.
+// one that makes the page smaller.
 func acceptedEncoding(header string) scrape.Encoding {
 	best, bestQuality := scrape.Identity, 0.0
 	for _, offer := range []scrape.Encoding{scrape.Zstd, scrape.Gzip, scrape.Identity} {
