@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -85,6 +86,9 @@ func checkLabel(field, value string, maxLength int) error {
 	}
 	if !utf8.ValidString(value) {
 		return badField(field, "not valid UTF-8")
+	}
+	if strings.IndexByte(value, 0) >= 0 {
+		return badField(field, "holds a NUL byte, which no metrics page can carry")
 	}
 	return nil
 }

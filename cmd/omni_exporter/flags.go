@@ -117,6 +117,14 @@ func (f *flags) check() error {
 	return nil
 }
 
+// source returns where the configuration comes from, for messages.
+func (f *flags) source() string {
+	if f.configFile != "" {
+		return f.configFile
+	}
+	return "configuration of the command line"
+}
+
 // config loads the configuration that the flags name or describe.
 func (f *flags) config() (*config.Config, error) {
 	if f.configFile != "" {

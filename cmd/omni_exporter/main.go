@@ -65,13 +65,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if f.checkOnly {
 		if err := exporter.Check(c); err != nil {
-			fmt.Fprintln(stderr, err)
+			fmt.Fprintf(stderr, "%s: %v\n", f.source(), err)
 			return 1
 		}
 		fmt.Fprintln(stdout, "configuration is valid")
 		return 0
 	}
 	logger.Info("starting omni_exporter", "version", version.Info(), "build", version.BuildContext())
+	if f.configFile == "" && len(f.bare.Upstreams) == 0 && len(f.bare.FPM) == 0 {
+		logger.Warn("nothing to scrape, only events are taken in: name servers by --upstream or --fpm, or a file by --config.file")
+	}
 	if err := serve(ctx, c, f, logger); err != nil {
 		logger.Error("omni_exporter ends", "err", err)
 		return 1
@@ -82,6 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // serve answers requests until ctx ends, then lets those under way end.
 func serve(ctx context.Context, c *config.Config, f *flags, logger *slog.Logger) error {
 	klog.SetSlogLogger(logger) // of Kubernetes discovery, which logs by no other way
+	slog.SetDefault(logger)    // of net/http, likewise, at what servers do wrong
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	hangups := make(chan os.Signal, 1) // one that comes while another is answered is that one's too

@@ -285,6 +285,9 @@ func TestNoConfiguration(t *testing.T) {
 	if strings.Contains(page, "\ngo_goroutines") || strings.Contains(page, "\nprocess_") {
 		t.Error("page holds metrics of the process")
 	}
+	if !strings.Contains(r.log.String(), "nothing to scrape") {
+		t.Errorf("the log does not say that nothing is scraped:\n%s", r.log)
+	}
 	r.ends(t)
 }
 

@@ -32,7 +32,7 @@ func addBenchmark(parent *kingpin.CmdClause, all commands) {
 
 	merge := add(parent.Command("merge", "Merge the files of all ranks into one artifact."),
 		func(w io.Writer, o report.Options) (int, error) { return report.Merge(w, output, files, o) })
-	merge.Flag("out", "File to write; it must not be one of the inputs.").Short('o').Required().StringVar(&output)
+	merge.Flag("output-file", "File to write; it must not be one of the inputs.").Short('o').Required().StringVar(&output)
 	merge.Arg("rank", "The file of each rank.").Required().StringsVar(&files)
 
 	show := add(parent.Command("show", "Show what a run measured and whether it can be trusted."),
@@ -46,6 +46,6 @@ func addBenchmark(parent *kingpin.CmdClause, all commands) {
 
 	plot := add(parent.Command("plot", "Draw wall time against tokens and batch size, by phase, with the spread of the ranks."),
 		func(w io.Writer, o report.Options) (int, error) { return report.Plot(w, output, first, o) })
-	plot.Flag("out", "File to write, .svg or .png.").Short('o').Required().StringVar(&output)
+	plot.Flag("output-file", "File to write, .svg or .png.").Short('o').Required().StringVar(&output)
 	plot.Arg("file", "A rank or merged artifact.").Required().StringVar(&first)
 }

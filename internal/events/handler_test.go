@@ -22,6 +22,7 @@ func TestBadLines(t *testing.T) {
 		{`"text"`, "malformed", "not string"},
 		{`{"type":"request_finished","request_id":"r1","model_name":"m","e2e_s":NaN}`, "malformed", "invalid character 'N'"},
 		{"{\"type\":\"\xff\"}", "malformed", "UTF-8"},
+		{`{"type":"request_started","request_id":"r1","model_name":"m\u0000"}`, "invalid_value", "model_name: holds a NUL byte"},
 		{`{}`, "missing_field", "type"},
 		{`null`, "missing_field", "type"},
 		{`{"type":"request_paused"}`, "unknown_type", `"request_paused"`},

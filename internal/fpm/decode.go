@@ -271,6 +271,9 @@ func (d *Decoder) string(name string) (string, *RejectError) {
 	if !utf8.Valid(b) {
 		return "", rejectf(ReasonMalformed, name, "text is not UTF-8: %.64q", b)
 	}
+	if bytes.IndexByte(b, 0) >= 0 { // no metrics page can carry it
+		return "", rejectf(ReasonMalformed, name, "text holds a NUL byte: %.64q", b)
+	}
 	s := string(b)
 	d.known[d.next] = s
 	d.next = (d.next + 1) % len(d.known)

@@ -176,6 +176,7 @@ func TestRefused(t *testing.T) {
 		{"nil count", fields(t, "dp_rank", nil), ReasonMalformed, "dp_rank"},
 		{"text count", fields(t, "dp_rank", "0"), ReasonMalformed, "dp_rank"},
 		{"numeric worker", fields(t, "worker_id", 4192), ReasonMalformed, "worker_id"},
+		{"worker with a NUL byte", fields(t, "worker_id", "w\x00"), ReasonMalformed, "worker_id"},
 		{"worker that is no UTF-8", fields(t, "worker_id", "\xff\xfe"), ReasonMalformed, "worker_id"},
 		{"map that is a number", fields(t, "queued_requests", 1), ReasonMalformed, "queued_requests"},
 		{"reserved code", fields(t, "x", raw("c1")), ReasonMalformed, ""},

@@ -102,9 +102,11 @@ func (t *Target) expectedSize(resp *http.Response) int {
 }
 
 // closeBody ends a response. A short rest of known length is read, to keep the
-// connection; else the connection is closed with it.
+// connection; else the connection is closed with it. Of a 101 nothing is read: its
+// body is the connection itself, which no deadline of the request ends.
 func closeBody(resp *http.Response) {
-	if resp.ContentLength >= 0 && resp.ContentLength <= maxDrain {
+	switching := resp.StatusCode == http.StatusSwitchingProtocols
+	if !switching && resp.ContentLength >= 0 && resp.ContentLength <= maxDrain {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
 	}
 	_ = resp.Body.Close()

@@ -258,7 +258,11 @@ func TestOwnFamiliesAreMergedFirst(t *testing.T) {
 		own  string
 		want string
 	}{
-		"good":   {own: "# HELP own Ours.\n# TYPE own gauge\nown 1\n", want: "# HELP own Ours.\n# TYPE own gauge\nown 1\nown{x=\"1\"} 2\n"},
+		"good": {own: "# HELP own Ours.\n# TYPE own gauge\nown 1\n", want: "# HELP own Ours.\n# TYPE own gauge\nown 1\nown{x=\"1\"} 2\n"},
+		"a NUL": {
+			own:  "# TYPE own gauge\nown{x=\"\x00\"} 1\n",
+			want: "# HELP own Theirs.\n# TYPE own gauge\nown{x=\"\uFFFD\"} 1\nown 2\nown{x=\"1\"} 2\n",
+		},
 		"broken": {own: "own one\n", want: theirs},
 		"none":   {want: theirs},
 	} {

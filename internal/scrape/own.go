@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"bytes"
 	"log/slog"
 	"sync"
 
@@ -50,7 +51,13 @@ func (o *ownPage) page(render Own, states []State) *exposition.Page {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	result, spare, err := o.rewriter.Rewrite(render(o.spare[:0], states), exposition.Text)
+	text := render(o.spare[:0], states)
+	if bytes.IndexByte(text, 0) >= 0 {
+		// No reader takes a page with a NUL byte, and one label value (of a configuration,
+		// a trace or an artifact) must not cost all families.
+		text = bytes.ReplaceAll(text, []byte{0}, []byte("\uFFFD"))
+	}
+	result, spare, err := o.rewriter.Rewrite(text, exposition.Text)
 	o.spare = spare
 	if err != nil {
 		if o.logger != nil {

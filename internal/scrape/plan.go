@@ -85,7 +85,7 @@ func (p *Pool) planPipeline(out *plan, c *config.Config, pipeline *config.Pipeli
 		u := &pipeline.Upstreams[i]
 		r, err := newRecipe(c, pipeline, u, slices.Concat(p.recipes, out.recipes))
 		if err != nil {
-			return fmt.Errorf("pipeline %q: upstream %d: %w", pipeline.Name, i+1, err)
+			return fmt.Errorf("pipeline %q: upstreams[%d]: %w", pipeline.Name, i, err)
 		}
 		out.recipes = append(out.recipes, r)
 		all := named[i]

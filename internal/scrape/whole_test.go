@@ -150,7 +150,8 @@ func TestBadTargetCostsItsOwnSeries(t *testing.T) {
 			_, _ = io.WriteString(c, head(textType, "Content-Encoding: gzip\r\n"))
 			writeOn(c, strings.Repeat(string(zip(t, "")), 100))
 		}, options: hurried, want: ReasonTimeout},
-		"nobody there": {want: ReasonConnect},
+		"another protocol": {raw: held("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), options: hurried, want: ReasonStatus},
+		"nobody there":     {want: ReasonConnect},
 	}
 	good := serve(t, answer(textType, goodPage))
 	for name, test := range tests {
