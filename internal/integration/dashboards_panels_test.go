@@ -43,7 +43,7 @@ func TestDashboards(t *testing.T) {
 
 	for version, tool := range map[string]string{"v2": "debian", "v3": "prometheus"} {
 		t.Run(version, func(t *testing.T) {
-			server := startServer(t, prometheusPath(t, tool), setup)
+			server := startPrometheus(t, prometheusPath(t, tool), setup.yaml())
 			server.awaitJobs(t, setup.jobs, panelScrapes)
 			t.Logf("%d rules are healthy", server.demandRulesHealthy(t))
 			for _, c := range []struct {

@@ -27,7 +27,7 @@ func TestPrometheusScrapesDemo(t *testing.T) {
 		for version, tool := range map[string]string{"v2": "debian", "v3": "prometheus"} {
 			t.Run(version, func(t *testing.T) {
 				t.Parallel()
-				server := startPrometheus(t, prometheusPath(t, tool), address)
+				server := startPrometheus(t, prometheusPath(t, tool), serverSetup{jobs: []scrapeJob{{name: "omni", target: address}}}.yaml())
 				server.awaitScrapes(t, scrapes)
 				server.demandAllAccepted(t)
 

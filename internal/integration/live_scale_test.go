@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,16 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 )
 
 // startShard runs a Prometheus server that takes its share of the exporter's targets by hashmod.
 func startShard(t *testing.T, exporterURL string, index, count int) *prometheus {
 	t.Helper()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "prometheus.yml")
-	yaml := fmt.Sprintf(`
+	return startPrometheus(t, prometheusPath(t, "prometheus"), fmt.Sprintf(`
 global: {scrape_interval: 1s, scrape_timeout: 1s}
 scrape_configs:
   - job_name: omni
@@ -36,23 +32,7 @@ scrape_configs:
     relabel_configs:
       - {source_labels: [__param_pipeline, __param_target], modulus: %d, target_label: __tmp_shard, action: hashmod}
       - {source_labels: [__tmp_shard], regex: "%d", action: keep}
-`, exporterURL, count, index)
-	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	address := freeAddress(t)
-	p := &prometheus{
-		process: start(t, prometheusPath(t, "prometheus"),
-			"--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address),
-		url: "http://" + address,
-	}
-	awaitReady(t, p.process, p.url)
-	client, err := api.NewClient(api.Config{Address: p.url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.api = promv1.NewAPI(client)
-	return p
+`, exporterURL, count, index))
 }
 
 // Two Prometheus servers share twelve upstreams and the exporter's own families by /api/v1/http_sd and hashmod: each is

@@ -56,7 +56,7 @@ func TestFaultsRaiseAlerts(t *testing.T) {
 		address := startFaultyDemo(t, c.fault)
 		jobs = append(jobs, scrapeJob{name: c.fault, target: address})
 	}
-	server := startServer(t, prometheusPath(t, "prometheus"), serverSetup{jobs: jobs, rules: shortenedRules(t), alertmanager: alertmanager})
+	server := startPrometheus(t, prometheusPath(t, "prometheus"), serverSetup{jobs: jobs, rules: shortenedRules(t), alertmanager: alertmanager}.yaml())
 
 	// Alerts that ever fired, by job.
 	fired := map[string]map[string]promv1.Alert{}

@@ -18,9 +18,9 @@ func TestHealthyDemoIsQuiet(t *testing.T) {
 		for version, tool := range map[string]string{"v2": "debian", "v3": "prometheus"} {
 			t.Run(version, func(t *testing.T) {
 				t.Parallel()
-				server := startServer(t, prometheusPath(t, tool), serverSetup{
+				server := startPrometheus(t, prometheusPath(t, tool), serverSetup{
 					jobs: []scrapeJob{{name: "omni", target: address}}, rules: mixinRules(t),
-				})
+				}.yaml())
 				server.awaitScrapes(t, scrapes)
 				fired, err := server.query(t.Context(), `count_over_time(ALERTS{alertstate="firing"}[1d])`)
 				if err != nil {

@@ -4,12 +4,10 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 )
 
@@ -43,31 +41,6 @@ func (s serverSetup) yaml() string {
 		b.WriteString("}\n")
 	}
 	return b.String()
-}
-
-// startServer runs the Prometheus at path and returns when it is ready.
-func startServer(t *testing.T, path string, setup serverSetup) *prometheus {
-	t.Helper()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte(setup.yaml()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	address := freeAddress(t)
-	p := &prometheus{
-		process: start(t, path,
-			"--config.file="+config,
-			"--storage.tsdb.path="+filepath.Join(dir, "data"),
-			"--web.listen-address="+address),
-		url: "http://" + address,
-	}
-	awaitReady(t, p.process, p.url)
-	client, err := api.NewClient(api.Config{Address: p.url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.api = promv1.NewAPI(client)
-	return p
 }
 
 // demandRulesHealthy demands that the server has evaluated every rule, and without an error. It returns how many there are.

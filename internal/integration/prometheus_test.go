@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// prometheus is a real server with a TSDB of its own, scraping one target each second as job "omni".
+// prometheus is a real server with a TSDB of its own, scraping what its configuration says.
 type prometheus struct {
 	*process
 	url string
@@ -41,19 +41,11 @@ func prometheusPath(t *testing.T, tool string) string {
 	return filepath.Join(strings.TrimSpace(string(dir)), "prometheus")
 }
 
-// startPrometheus runs the server at path over one target and returns when it is ready. honor_labels is on: an exporter's
-// stage must not be moved aside.
-func startPrometheus(t *testing.T, path, target string) *prometheus {
+// startPrometheus runs the server at path with a configuration file of that content, and returns when it is ready.
+func startPrometheus(t *testing.T, path, yaml string) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	yaml := fmt.Sprintf(`
-global: {scrape_interval: 1s, scrape_timeout: 1s}
-scrape_configs:
-  - job_name: omni
-    honor_labels: true
-    static_configs: [{targets: [%q]}]
-`, target)
 	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
