@@ -27,6 +27,11 @@ func (p *plan) settleHeadings() {
 	for i := range p.families {
 		f := &p.families[i]
 		f.headings = f.settle(f.key, &n)
+		if f.headings[OpenMetrics].absent {
+			for _, m := range f.members {
+				p.losses.CreatedSamples += m.lines - len(m.losers)
+			}
+		}
 	}
 	if quoted {
 		p.settleEscaped(&n)
@@ -50,7 +55,7 @@ func (p *plan) settleEscaped(n *familyNames) {
 		if _, taken := n.types[key]; taken || n.openMetrics[key] {
 			f.escaped = [2]heading{{absent: true}, {absent: true}}
 			for _, m := range f.members {
-				p.losses.EscapedSamples += m.lines
+				p.losses.EscapedSamples += m.lines - len(m.losers)
 			}
 			continue
 		}

@@ -9,14 +9,15 @@ import (
 
 // Losses counts what a merge had to leave out or decide, per run.
 type Losses struct {
-	TypeConflicts      int // families of a source whose type is not the merged one
-	HelpConflicts      int // families of a source whose HELP is not the merged one
-	DuplicateConflicts int // series that an earlier source has too
+	TypeConflicts int // families of a source whose type is not the merged one
+	HelpConflicts int // families of a source whose HELP is not the merged one
 
 	TypeSamples      int // samples dropped for a type conflict
-	DuplicateSamples int // samples dropped as duplicates
+	DuplicateSamples int // samples dropped because an earlier source has the series too
 	// GaugeHistogramSamples are left out of text output, which cannot express them.
 	GaugeHistogramSamples int
+	// CreatedSamples are creation times, left out of OpenMetrics output.
+	CreatedSamples int
 	// EscapedSamples are left out for readers without UTF-8 names: the escaped name of
 	// their family is that of another one.
 	EscapedSamples int
@@ -237,7 +238,6 @@ func (p *plan) settleDuplicates(pages []*Page, groups map[uint64][]place, reject
 			m := members[[2]uint32{source, lines.family(place{source, line})}]
 			m.losers = append(m.losers, line)
 		}
-		p.losses.DuplicateConflicts += len(list)
 		p.losses.DuplicateSamples += len(list)
 	}
 }

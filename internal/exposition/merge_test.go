@@ -159,7 +159,18 @@ func TestMergeDuplicates(t *testing.T) {
 		h_bucket{le="2.0",s="1"} 2
 		h_bucket{le="1.0",s="2"} 2
 	`)
-	requireLosses(t, m, exposition.Losses{DuplicateConflicts: 6, DuplicateSamples: 6})
+	requireLosses(t, m, exposition.Losses{DuplicateSamples: 6})
+}
+
+// Creation times that OpenMetrics readers do not get are counted, once for each series
+// that the page has.
+func TestMergeCountsCreationTimes(t *testing.T) {
+	const created = "# TYPE c_created gauge\nc_created{s=\"1\"} 1.7e+09\nc_created{s=\"2\"} 1.7e+09\n"
+	counter := "# TYPE c_total counter\nc_total{s=\"1\"} 1\n"
+	requireLosses(t, merge(textPage(t, counter+created)), exposition.Losses{CreatedSamples: 2})
+	requireLosses(t, merge(textPage(t, counter), textPage(t, created)), exposition.Losses{CreatedSamples: 2})
+	requireLosses(t, merge(textPage(t, counter+created), textPage(t, created)), exposition.Losses{DuplicateSamples: 2, CreatedSamples: 2})
+	requireLosses(t, merge(textPage(t, created)), exposition.Losses{})
 }
 
 // Label values and quoted names may hold what looks like other labels.
@@ -170,7 +181,7 @@ func TestMergeLookalikesAreNoDuplicates(t *testing.T) {
 	)
 	requireLosses(t, m, exposition.Losses{})
 	m = merge(textPage(t, `g{"a,b"="",c="1"} 3`+"\n"), textPage(t, `g{c="1","{"=""} 4`+"\n"))
-	requireLosses(t, m, exposition.Losses{DuplicateConflicts: 1, DuplicateSamples: 1})
+	requireLosses(t, m, exposition.Losses{DuplicateSamples: 1})
 }
 
 // A line that its family's type shuts out duplicates nothing.
@@ -210,7 +221,7 @@ func TestSourcesVanishAndComeBack(t *testing.T) {
 	for range 3 {
 		m := run(true, true, true)
 		want(t, m, text, true, all)
-		requireLosses(t, m, exposition.Losses{TypeConflicts: 1, TypeSamples: 1, DuplicateConflicts: 2, DuplicateSamples: 2})
+		requireLosses(t, m, exposition.Losses{TypeConflicts: 1, TypeSamples: 1, DuplicateSamples: 2})
 
 		m = run(false, true, true)
 		want(t, m, text, true, `
@@ -219,7 +230,7 @@ func TestSourcesVanishAndComeBack(t *testing.T) {
 			# TYPE shared untyped
 			shared 2
 		`)
-		requireLosses(t, m, exposition.Losses{TypeConflicts: 1, TypeSamples: 1, DuplicateConflicts: 1, DuplicateSamples: 1})
+		requireLosses(t, m, exposition.Losses{TypeConflicts: 1, TypeSamples: 1, DuplicateSamples: 1})
 
 		m = run(false, false, true)
 		want(t, m, text, true, `

@@ -137,9 +137,7 @@ func (t *tally) add(o *Outcome, r relabel.Result) {
 	}
 }
 
-// NewTarget returns a target that was never scraped.
-func NewTarget(o TargetOptions) *Target { return newTarget(o, &exposition.Buffers{}) }
-
+// newTarget returns a target that was never scraped, whose pages go into b.
 func newTarget(o TargetOptions, b *exposition.Buffers) *Target {
 	req := &http.Request{
 		Method: http.MethodGet, URL: o.URL, Host: o.URL.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

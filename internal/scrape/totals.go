@@ -107,6 +107,7 @@ func (t *Totals) merged(l *exposition.Losses) {
 	t.conflicts[ConflictDuplicate] += int64(l.DuplicateSamples)
 	t.dropped[DropType] += int64(l.TypeSamples)
 	t.dropped[DropDuplicate] += int64(l.DuplicateSamples)
+	t.dropped[DropCreated] += int64(l.CreatedSamples)
 	t.dropped[DropFormat] += int64(l.GaugeHistogramSamples)
 	t.dropped[DropEscaped] += int64(l.EscapedSamples)
 }

@@ -24,13 +24,6 @@ type Settings struct {
 	MaxSegments int
 }
 
-// DefaultSettings returns the defaults of Dynamo's FPM reference, "Configuration".
-func DefaultSettings() Settings {
-	return Settings{
-		OutputPath: "/tmp/dynamo-fpm", Mode: fpm.CaptureSampled, SampleInterval: 5 * time.Second, RollBytes: 256 << 20, MaxSegments: 4,
-	}
-}
-
 // The environment of Dynamo's FPM reference, "Configuration".
 const (
 	EnvTrace          = "DYN_FPM_TRACE"

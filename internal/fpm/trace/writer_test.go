@@ -21,7 +21,7 @@ import (
 )
 
 func settings(dir string, change func(*Settings)) Settings {
-	s := DefaultSettings()
+	s := defaultSettings()
 	s.OutputPath, s.Mode = filepath.Join(dir, "dynamo-fpm"), fpm.CaptureFull
 	if change != nil {
 		change(&s)
@@ -427,7 +427,7 @@ func TestSettingsFromEnv(t *testing.T) {
 	lookup := func(env map[string]string) func(string) (string, bool) {
 		return func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 	}
-	base := DefaultSettings()
+	base := defaultSettings()
 	got, err := base.FromEnv(lookup(nil))
 	if err != nil || got != base {
 		t.Errorf("%+v: %v", got, err)
@@ -460,5 +460,12 @@ func TestSettingsFromEnv(t *testing.T) {
 		if _, err := EnabledByEnv(lookup(map[string]string{EnvTrace: value})); err == nil {
 			t.Errorf("%q was taken", value)
 		}
+	}
+}
+
+// defaultSettings are the defaults of Dynamo's FPM reference, "Configuration".
+func defaultSettings() Settings {
+	return Settings{
+		OutputPath: "/tmp/dynamo-fpm", Mode: fpm.CaptureSampled, SampleInterval: 5 * time.Second, RollBytes: 256 << 20, MaxSegments: 4,
 	}
 }
